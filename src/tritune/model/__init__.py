@@ -1,0 +1,1 @@
+"""The nouns: frozen values that the other packages pass to each other. No effects, no policy."""

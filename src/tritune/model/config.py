@@ -1,0 +1,116 @@
+"""A model's configuration as the scheduler sees it, and a change to it. Field names are Triton's own."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class TensorSpec(msgspec.Struct, frozen=True):
+    """One input or output; `dims` without the batch dimension, -1 = variable; `datatype` as TYPE_FP32 -> FP32."""
+
+    name: str
+    datatype: str
+    dims: tuple[int, ...]
+    optional: bool = False
+    allow_ragged_batch: bool = False
+
+
+class QueuePolicy(msgspec.Struct, frozen=True):
+    """default_queue_policy; any value but the defaults (timeout_action apart) means lazy dispatch."""
+
+    timeout_action: str = "REJECT"
+    default_timeout_microseconds: int = 0
+    allow_timeout_override: bool = False
+    max_queue_size: int = 0
+
+
+class DynamicBatching(msgspec.Struct, frozen=True):
+    """The dynamic_batching block. `preferred_batch_size` is empty where the file gives none."""
+
+    preferred_batch_size: tuple[int, ...] = ()
+    max_queue_delay_microseconds: int = 0
+    preserve_ordering: bool = False
+    priority_levels: int = 0
+    default_queue_policy: QueuePolicy = QueuePolicy()
+
+
+class InstanceGroup(msgspec.Struct, frozen=True):
+    """One instance_group entry; `count` is per GPU where `gpus` are named."""
+
+    name: str = ""
+    kind: str = "KIND_AUTO"
+    count: int = 1
+    gpus: tuple[int, ...] = ()
+    passive: bool = False
+
+    @property
+    def instances(self) -> int:
+        """How many instances this group really makes."""
+        return 0 if self.passive else self.count * max(1, len(self.gpus))
+
+
+class ServingConfig(msgspec.Struct, frozen=True):
+    """What decides how requests wait, merge and run; the rest of the configuration is left out."""
+
+    name: str
+    backend: str = ""
+    platform: str = ""
+    max_batch_size: int = 0
+    dynamic_batching: DynamicBatching | None = None
+    instance_group: tuple[InstanceGroup, ...] = ()
+    input: tuple[TensorSpec, ...] = ()
+    output: tuple[TensorSpec, ...] = ()
+    sequence_batching: bool = False
+    ensemble_steps: tuple[str, ...] = ()
+    decoupled: bool = False
+
+    @property
+    def instances(self) -> int:
+        """Instances that execute requests, at least 1."""
+        return max(1, sum(group.instances for group in self.instance_group))
+
+    @property
+    def preferred(self) -> tuple[int, ...]:
+        """The preferred sizes that Triton runs with: {max_batch_size} where the block names none."""
+        if self.dynamic_batching is None or self.max_batch_size <= 0:
+            return ()
+        return self.dynamic_batching.preferred_batch_size or (self.max_batch_size,)
+
+
+Value = int | tuple[int, ...] | Literal["{}"] | None
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One field and its new value: None removes the field, "{}" makes an empty block.
+
+    `path` is one of PATHS. `instance_group.count` means the count of the only instance group.
+    """
+
+    path: str
+    value: Value
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"{self.path}: removed"
+        shown = f"[ {', '.join(map(str, self.value))} ]" if isinstance(self.value, tuple) else self.value
+        return f"{self.path}: {shown}"
+
+
+PATHS = (
+    "max_batch_size",
+    "dynamic_batching",
+    "dynamic_batching.preferred_batch_size",
+    "dynamic_batching.max_queue_delay_microseconds",
+    "instance_group.count",
+)
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One declared move: usually one field, at most what must move together."""
+
+    settings: tuple[Setting, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(str(setting) for setting in self.settings)
