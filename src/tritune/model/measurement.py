@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from tritune.model.server import ServerWindow
 from tritune.model.workload import Workload
+
+Verdict = Literal["better", "worse", "equivalent", "undecided"]
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -55,3 +59,18 @@ class Measurement(msgspec.Struct, frozen=True):
     def error_share(self) -> float:
         """Failed requests / planned requests."""
         return sum(self.errors.values()) / self.requests if self.requests else 0.0
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """A candidate against the best so far, on p99: `ratio` = candidate / best with its 95 % interval.
+
+    Verdicts: better / worse (interval on one side of 1 and the effect above what is worth a change),
+    equivalent (interval within +-5 %), undecided (anything else). `basis` says in a sentence what the
+    interval was made from.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    verdict: Verdict
+    basis: str

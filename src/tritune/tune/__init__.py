@@ -1,0 +1,1 @@
+"""What may change, in which order, and what counts as better. Decides; never acts."""
