@@ -8,7 +8,7 @@ import msgspec
 
 
 class TensorSpec(msgspec.Struct, frozen=True):
-    """One input or output; `dims` without the batch dimension, -1 = variable; `datatype` is FP32 for TYPE_FP32."""
+    """One tensor; `dims` without the batch dimension, -1 = variable; `datatype` is FP32 for TYPE_FP32."""
 
     name: str
     datatype: str

@@ -30,7 +30,7 @@ class StepResult(msgspec.Struct, frozen=True):
 
 
 class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a report of a tuning needs. `diff` is the unified diff of config.pbtxt, may be empty."""
+    """Everything that a report needs. `diff` is the unified diff of config.pbtxt, may be empty."""
 
     status: Status
     url: str
