@@ -49,3 +49,12 @@ class LoadOutcome:
     sender: Sender
     seconds: float
     cut: str = ""
+
+
+class WarmUpDone(msgspec.Struct, frozen=True):
+    """What a warm-up sent: requests, how many of them failed, its length, the batch dimensions reached."""
+
+    requests: int
+    errors: int
+    seconds: float
+    sizes: tuple[int, ...] = ()

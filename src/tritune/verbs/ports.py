@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from tritune.model.config import Change
+from tritune.model.config import Change, ServingConfig
 from tritune.model.facts import ControlMode, IndexEntry, ModelMetadata, ServerInfo
-from tritune.model.load import LoadOutcome, Shot, Target, Tick
+from tritune.model.load import LoadOutcome, Shot, Target, Tick, WarmUpDone
 from tritune.model.requests import Int64, RequestLog
 from tritune.model.run import Manifest
 from tritune.model.server import Snapshot
@@ -98,6 +98,23 @@ class LoadEngine(Protocol):
         """Keep `concurrency` requests in flight until `count` were sent or `duration_ns` has passed."""
 
 
+class WarmUp(Protocol):
+    """Reaches every batch size on every instance before anything is measured."""
+
+    def __call__(
+        self,
+        target: Target,
+        make_shots: Callable[[int], Sequence[Shot]],
+        *,
+        max_batch_size: int,
+        instances: int,
+        minimum: int,
+        budget_s: float,
+        timeout_ns: int,
+    ) -> WarmUpDone:
+        """Send at least `minimum` requests, `make_shots(items)` being those of one batch dimension."""
+
+
 class RunFolder(Protocol):
     """A run folder being written: beside its final place, renamed when it is finished."""
 
@@ -138,15 +155,27 @@ class Journal(Protocol):
         """All whole lines, oldest first; a torn last line is ignored."""
 
 
-class ConfigFile(Protocol):
-    """The operator's config.pbtxt, where it is known; only read here."""
+class ModelFolder(Protocol):
+    """The model's folder in its repository, where we can see it; only read."""
 
     @property
     def path(self) -> str:
-        """As the operator named it."""
+        """Its config.pbtxt, as the operator named it."""
 
-    def read(self) -> str:
-        """Its text."""
+    def text(self) -> str:
+        """The text of config.pbtxt."""
+
+    def config(self) -> ServingConfig | None:
+        """config.pbtxt as a ServingConfig; None where there is no such file."""
+
+    def changed_since_load(self) -> str:
+        """A file newer than the load that is served, empty if there is none or it cannot be told."""
+
+    def on_network(self) -> bool:
+        """Whether it lies on a network file system, and so may be shared by servers."""
+
+    def size_bytes(self) -> int:
+        """All files of the newest version."""
 
 
 class Guard(Protocol):

@@ -1,0 +1,177 @@
+"""One cell: warm up, read the counters, send the plan, read the counters again, fold it into figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from tritune.arrivals.processes import plan
+from tritune.errors import TrituneError
+from tritune.model.config import ServingConfig
+from tritune.model.load import LoadOutcome, Shot
+from tritune.model.measurement import Measurement
+from tritune.model.requests import RequestLog
+from tritune.model.server import ModelKey, Snapshot, window
+from tritune.model.workload import Workload
+from tritune.stats.quantiles import block_p99, percentiles
+from tritune.verbs.ports import Clock, LoadEngine, Progress, Server, StopRule, WarmUp
+
+WARM_UP_REQUESTS = 200
+WARM_UP_BUDGET_S = 20.0
+# The python backend reports statistics after its responses were sent; give the last batch time to count.
+SETTLE_S = 0.1
+TICKS_PER_S = 2
+
+
+@dataclass(frozen=True)
+class Instruments:
+    """What a measurement is made with."""
+
+    server: Server
+    engine: LoadEngine
+    warm_up: WarmUp
+    clock: Clock
+    progress: Progress
+    max_in_flight: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A measurement with the material it was folded from."""
+
+    measurement: Measurement
+    log: RequestLog
+    snapshots: tuple[Snapshot, ...]
+
+
+def warm_up(kit: Instruments, workload: Workload, version: str, config: ServingConfig, data: bytes | None) -> None:
+    """Send at least 200 requests that reach every batch size on every instance; nothing is recorded.
+
+    Fails when every one of them failed: measuring would only repeat that.
+    """
+
+    def shots(items: int) -> Sequence[Shot]:
+        return kit.server.shots(workload.model, version, items, data)
+
+    kit.progress.step(f"warming up {workload.model}")
+    done = kit.warm_up(
+        kit.server.target,
+        shots,
+        max_batch_size=config.max_batch_size,
+        instances=config.instances,
+        minimum=WARM_UP_REQUESTS,
+        budget_s=WARM_UP_BUDGET_S,
+        timeout_ns=workload.timeout_ns,
+    )
+    if done.errors and done.errors == done.requests:
+        raise TrituneError(
+            f"all {done.requests} warm-up requests to '{workload.model}' failed",
+            slug="warm-up-failed",
+            hint="Send one request by hand, or pass a real one with --data request.json, and read the "
+            "server's log.",
+        )
+
+
+def measure(
+    kit: Instruments,
+    workload: Workload,
+    version: str,
+    *,
+    setting: str,
+    data: bytes | None,
+    stop: StopRule | None = None,
+) -> Cell:
+    """Load the model once as `workload` says and return the cell; cut short, it keeps what it has."""
+    shots = kit.server.shots(workload.model, version, workload.items, data)
+    before = kit.server.statistics()
+    outcome = _send(kit, workload, shots, stop)
+    kit.clock.sleep(SETTLE_S)
+    snapshots = (before, *_after(kit.server, outcome))
+    metrics = kit.server.metrics() if len(snapshots) == 2 else None
+    return Cell(
+        fold(outcome, workload, version, setting, snapshots, metrics),
+        outcome.log,
+        snapshots if metrics is None else (*snapshots, metrics),
+    )
+
+
+def _send(
+    kit: Instruments, workload: Workload, shots: Sequence[Shot], stop: StopRule | None
+) -> LoadOutcome:
+    on_tick: Callable[..., None] = kit.progress.tick
+    if workload.rate_per_s is not None:
+        planned = plan(
+            workload.rate_per_s,
+            workload.arrivals,
+            workload.seed,
+            count=workload.count,
+            duration_ns=workload.duration_ns,
+        )
+        return kit.engine.open_loop(
+            kit.server.target,
+            planned,
+            shots,
+            timeout_ns=workload.timeout_ns,
+            max_in_flight=kit.max_in_flight,
+            on_tick=on_tick,
+            stop=stop,
+        )
+    if workload.concurrency is None:
+        raise ValueError("a workload has a rate or a concurrency")
+    return kit.engine.closed_loop(
+        kit.server.target,
+        workload.concurrency,
+        shots,
+        timeout_ns=workload.timeout_ns,
+        count=workload.count,
+        duration_ns=workload.duration_ns,
+        on_tick=on_tick,
+        stop=stop,
+    )
+
+
+def _after(server: Server, outcome: LoadOutcome) -> tuple[Snapshot, ...]:
+    """The statistics after the load; none where the server went away, which the cut then says."""
+    try:
+        return (server.statistics(),)
+    except TrituneError:
+        if outcome.cut:
+            return ()
+        raise
+
+
+def fold(
+    outcome: LoadOutcome,
+    workload: Workload,
+    version: str,
+    setting: str,
+    snapshots: Sequence[Snapshot],
+    metrics: Snapshot | None,
+) -> Measurement:
+    """The figures of one load; the window is None where the server could not be read afterwards."""
+    log = outcome.log
+    latency = log.latency_ns()
+    key = ModelKey(workload.model, version)
+    server_window = window(snapshots[0], snapshots[1], key) if len(snapshots) > 1 else None
+    summaries = None
+    if metrics is not None:
+        if server_window is not None:
+            server_window = msgspec.structs.replace(
+                server_window, gauges=metrics.gauges, pending=metrics.pending.get(key)
+            )
+        summaries = (metrics.summaries or {}).get(key, {}).get("nv_inference_request_summary_us")
+    return Measurement(
+        setting=setting,
+        workload=workload,
+        requests=len(latency),
+        seconds=outcome.seconds,
+        errors=log.errors_by_kind(),
+        latency=percentiles(latency),
+        block_p99_ns=block_p99(latency),
+        window=server_window,
+        sender=outcome.sender,
+        summaries_us=summaries,
+        cut=outcome.cut,
+    )
