@@ -1,0 +1,114 @@
+"""The synthetic device: a Triton Python model that takes exactly as long as its configuration says.
+
+A batch of b items costs, in milliseconds,
+
+    S(b) = base_ms + per_item_ms * b + per_item2_ms * max(0, b - knee)**2
+
+times a random factor (lognormal, mean 1, coefficient of variation noise_cv), times
+
+    1 + contention * (executions of the same device that are running when this one starts).
+
+The output is y = x + 1, so that an answer can be checked. One execute() is one execution, whatever the number
+of requests in it. The time runs from the start of execute() to an absolute instant, so errors do not add up.
+
+Configuration, all in `parameters`, all optional: base_ms, per_item_ms, per_item2_ms, knee, contention,
+noise_cv, seed, device (a name; instances that give the same name on one host share one device), and
+engine_max_batch_size (loading fails where max_batch_size is larger, as with a compiled engine).
+
+Runs inside Triton's own Python environment: numpy and the standard library only.
+"""
+
+import ctypes
+import fcntl
+import json
+import math
+import mmap
+import os
+import random
+import struct
+import tempfile
+import threading
+import time
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+_PR_SET_TIMERSLACK = 29
+_SLOTS = 256
+_SLOT = struct.Struct("<q")
+
+
+class Device:
+    """What all processes know of one device: the planned end of each execution, CLOCK_MONOTONIC ns.
+
+    A slot whose end has passed is free, so that a process that was killed leaves nothing to clean up.
+    """
+
+    def __init__(self, name):
+        path = os.path.join(tempfile.gettempdir(), f"tritune-device-{os.getuid()}-{name}")
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.ftruncate(self._file, _SLOTS * _SLOT.size)
+        self._slots = mmap.mmap(self._file, _SLOTS * _SLOT.size)
+
+    def begin(self, start_ns, alone_ns, contention):
+        """The instant at which an execution that starts now ends, and how many others it shares with."""
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            ends = struct.unpack(f"<{_SLOTS}q", self._slots[:])
+            others = sum(end > start_ns for end in ends)
+            end_ns = start_ns + int(alone_ns * (1 + contention * others))
+            free = next((i for i, end in enumerate(ends) if end <= start_ns), None)
+            if free is not None:
+                _SLOT.pack_into(self._slots, free * _SLOT.size, end_ns)
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        return end_ns, others
+
+
+class TritonPythonModel:
+    """One instance."""
+
+    def initialize(self, args):
+        """Read the parameters; refuse a max_batch_size above the engine's."""
+        config = json.loads(args["model_config"])
+        given = {name: value["string_value"] for name, value in config.get("parameters", {}).items()}
+        self.base_ms = float(given.get("base_ms", 1))
+        self.per_item_ms = float(given.get("per_item_ms", 0))
+        self.per_item2_ms = float(given.get("per_item2_ms", 0))
+        self.knee = int(given.get("knee", 0))
+        self.contention = float(given.get("contention", 0))
+        self.noise_cv = float(given.get("noise_cv", 0))
+        limit = int(given.get("engine_max_batch_size", 0))
+        if limit and config["max_batch_size"] > limit:
+            raise pb_utils.TritonModelException(
+                f"max_batch_size {config['max_batch_size']} is more than the engine was built for ({limit})"
+            )
+        self.device = Device(given.get("device", config["name"]))
+        self.random = random.Random(f"{given.get('seed', 1)}/{args['model_instance_name']}")
+        self.thread = None
+
+    def alone_ns(self, items):
+        """How long this execution takes on a device of its own, ns."""
+        over = max(0, items - self.knee)
+        ms = self.base_ms + self.per_item_ms * items + self.per_item2_ms * over * over
+        if self.noise_cv > 0:
+            variance = math.log1p(self.noise_cv**2)
+            ms *= math.exp(self.random.gauss(0, math.sqrt(variance)) - variance / 2)
+        return ms * 1e6
+
+    def execute(self, requests):
+        """Answer all requests at the instant that the batch as a whole is done."""
+        start_ns = time.monotonic_ns()
+        if self.thread != threading.get_ident():  # the kernel's default slack is 50 us, and it is per thread
+            self.thread = threading.get_ident()
+            ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+        inputs = [pb_utils.get_input_tensor_by_name(request, "x").as_numpy() for request in requests]
+        items = sum(x.shape[0] if x.ndim > 1 else 1 for x in inputs)
+        end_ns, _ = self.device.begin(start_ns, self.alone_ns(items), self.contention)
+        replies = [
+            pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor("y", x + np.float32(1))])
+            for x in inputs
+        ]
+        while (left_ns := end_ns - time.monotonic_ns()) > 0:
+            time.sleep(left_ns / 1e9)
+        return replies
