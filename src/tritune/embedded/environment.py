@@ -169,7 +169,7 @@ def _lay_out_backend(environment: Environment) -> None:
 
 
 def _run(command: list[str], failure: str, on_progress: OnProgress | None = None) -> None:
-    """Run to the end; with `on_progress` downloads are told. Raises no-embedded-triton quoting the last error."""
+    """Run to the end, telling downloads to `on_progress`. Raises no-embedded-triton with the last error."""
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     with subprocess.Popen(  # noqa: S603 - our own words, no shell
         command,

@@ -113,12 +113,12 @@ def _library_folder(version: str, libdirs: list[str]) -> str:
             return folder
     ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
     try:
-        cache = subprocess.run(
+        listed = subprocess.run(  # noqa: S603 - the loader's own tool
             [ldconfig, "-p"], capture_output=True, text=True, timeout=20, check=True
-        ).stdout  # noqa: S603
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
-    for line in cache.splitlines():
+    for line in listed.stdout.splitlines():
         name, _, path = line.strip().partition(" => ")
         if name.startswith(f"{library} ") and "x86-64" in name and Path(path).exists():
             return str(Path(path).parent)

@@ -1,4 +1,4 @@
-"""Three free neighbouring ports: HTTP, gRPC = HTTP + 1, metrics = HTTP + 2, as every verb expects by default."""
+"""Three free neighbouring ports: HTTP, gRPC = HTTP + 1, metrics = HTTP + 2, as every verb expects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def free_ports() -> int:
     raise TrituneError(
         f"no three neighbouring free ports between {_FIRST} and {_LAST} on 127.0.0.1",
         slug="no-free-port",
-        hint="Stop servers that are no longer needed: tritune server status lists those that tritune started.",
+        hint="Stop servers that are no longer needed: tritune server status lists tritune's own.",
     )
 
 

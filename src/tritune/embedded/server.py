@@ -21,9 +21,11 @@ ControlFlag = Literal["explicit", "none", "poll"]
 
 _HOST = "127.0.0.1"
 _PORT_TRIES = 5
-# A reboot or a stepped clock may move psutil's idea of a start time a little; a reused pid moves it by far more.
+# A stepped clock may move psutil's idea of a start time a little; a reused pid moves it by far more.
 _SAME_START_S = 1.0
 _LOG_LINES = 6
+# What Triton writes when one of its three ports was taken.
+_PORT_SIGNS = ("Address already in use", "failed to bind", "Failed to bind", "Unavailable - Socket")
 
 
 class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +134,7 @@ def _port_taken(port: int) -> TrituneError:
     return TrituneError(
         f"port {port}, {port + 1} or {port + 2} on {_HOST} is already in use",
         slug="port-taken",
-        hint="Triton needs three: HTTP, gRPC and metrics. Name another first port, or leave the choice to us.",
+        hint="Triton needs three: HTTP, gRPC and metrics. Name another first port, or none.",
     )
 
 
@@ -227,9 +229,7 @@ def _wait_ready(server: RunningServer, port: int, deadline: float) -> str:
     log = Path(server.log)
     while time.monotonic() < deadline:
         if not is_alive(server):
-            if any(
-                sign in _text(log) for sign in ("Address already in use", "failed to bind", "Failed to bind")
-            ):
+            if any(sign in _text(log) for sign in _PORT_SIGNS):
                 raise _PortTakenError
             raise _died(log)
         if _get(port, "/v2/health/ready") is not None and (metadata := _get(port, "/v2")) is not None:

@@ -1,4 +1,4 @@
-"""Failures that one can start: a model repository, a workload, and what must be found. Data, and its loader."""
+"""Failures that one can start: a model repository, a workload, what must be found. Data, and its loader."""
 
 from tritune.scenarios.loader import (
     Budget,

@@ -49,7 +49,7 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One failure. `story` is what the operator sees; `remedy` the fields that fix it, one of them is enough."""
+    """One failure. `story` is what the operator sees; each field in `remedy` fixes it alone."""
 
     title: str
     story: str

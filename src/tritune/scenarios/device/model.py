@@ -18,6 +18,8 @@ engine_max_batch_size (loading fails where max_batch_size is larger, as with a c
 Runs inside Triton's own Python environment: numpy and the standard library only.
 """
 
+from __future__ import annotations
+
 import ctypes
 import fcntl
 import json
@@ -29,9 +31,11 @@ import struct
 import tempfile
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import triton_python_backend_utils as pb_utils
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
 _PR_SET_TIMERSLACK = 29
 _SLOTS = 256
@@ -44,14 +48,14 @@ class Device:
     A slot whose end has passed is free, so that a process that was killed leaves nothing to clean up.
     """
 
-    def __init__(self, name):
-        path = os.path.join(tempfile.gettempdir(), f"tritune-device-{os.getuid()}-{name}")
+    def __init__(self, name: str) -> None:
+        path = Path(tempfile.gettempdir(), f"tritune-device-{os.getuid()}-{name}")
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         os.ftruncate(self._file, _SLOTS * _SLOT.size)
         self._slots = mmap.mmap(self._file, _SLOTS * _SLOT.size)
 
-    def begin(self, start_ns, alone_ns, contention):
-        """The instant at which an execution that starts now ends, and how many others it shares with."""
+    def begin(self, start_ns: int, alone_ns: float, contention: float) -> int:
+        """The instant at which an execution that starts now ends: later, the more others are running."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             ends = struct.unpack(f"<{_SLOTS}q", self._slots[:])
@@ -62,13 +66,13 @@ class Device:
                 _SLOT.pack_into(self._slots, free * _SLOT.size, end_ns)
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
-        return end_ns, others
+        return end_ns
 
 
 class TritonPythonModel:
     """One instance."""
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         """Read the parameters; refuse a max_batch_size above the engine's."""
         config = json.loads(args["model_config"])
         given = {name: value["string_value"] for name, value in config.get("parameters", {}).items()}
@@ -84,10 +88,10 @@ class TritonPythonModel:
                 f"max_batch_size {config['max_batch_size']} is more than the engine was built for ({limit})"
             )
         self.device = Device(given.get("device", config["name"]))
-        self.random = random.Random(f"{given.get('seed', 1)}/{args['model_instance_name']}")
-        self.thread = None
+        self.random = random.Random(f"{given.get('seed', 1)}/{args['model_instance_name']}")  # noqa: S311
+        self.thread: int | None = None
 
-    def alone_ns(self, items):
+    def alone_ns(self, items: int) -> float:
         """How long this execution takes on a device of its own, ns."""
         over = max(0, items - self.knee)
         ms = self.base_ms + self.per_item_ms * items + self.per_item2_ms * over * over
@@ -96,7 +100,7 @@ class TritonPythonModel:
             ms *= math.exp(self.random.gauss(0, math.sqrt(variance)) - variance / 2)
         return ms * 1e6
 
-    def execute(self, requests):
+    def execute(self, requests: list[Any]) -> list[Any]:
         """Answer all requests at the instant that the batch as a whole is done."""
         start_ns = time.monotonic_ns()
         if self.thread != threading.get_ident():  # the kernel's default slack is 50 us, and it is per thread
@@ -104,7 +108,7 @@ class TritonPythonModel:
             ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
         inputs = [pb_utils.get_input_tensor_by_name(request, "x").as_numpy() for request in requests]
         items = sum(x.shape[0] if x.ndim > 1 else 1 for x in inputs)
-        end_ns, _ = self.device.begin(start_ns, self.alone_ns(items), self.contention)
+        end_ns = self.device.begin(start_ns, self.alone_ns(items), self.contention)
         replies = [
             pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor("y", x + np.float32(1))])
             for x in inputs
