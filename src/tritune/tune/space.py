@@ -29,7 +29,7 @@ SMALLEST_DELAY_US = 100
 LARGE_DELAY_US = 1000
 MAX_INSTANCES_WITHOUT_EVIDENCE = 2
 # Below this many executions, S(b) of a batch size says too little to cap batches by it.
-MIN_EXECUTIONS = 5
+MIN_EXECUTIONS = 2
 # A size pays when its items per second are within this share of the best size's.
 WORTH = 0.97
 

@@ -60,6 +60,9 @@ class Server(Protocol):
     def control_mode(self) -> ControlMode:
         """Whether models can be loaded; asked without changing anything."""
 
+    def several_replicas(self) -> bool:
+        """Whether several servers answer behind this address: five quick reads whose counters disagree."""
+
     def load(self, model: str, config_json: str | None, *, deadline_s: float) -> None:
         """Load (with a complete config override) and return when the server says it is done."""
 
@@ -196,6 +199,9 @@ class Clock(Protocol):
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
+
+    def utc(self) -> str:
+        """The wall clock, ISO 8601 in UTC; for labels only, never for measuring."""
 
 
 class Progress(Protocol):

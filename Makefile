@@ -1,0 +1,50 @@
+# make demo: all set-up, then the main job on a real Triton.   make test: all set-up, then every check.
+PYTHON ?= $(shell for p in python3.12 python3.11 python3; do \
+  if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; break; fi; done)
+VENV := .venv
+BIN := $(VENV)/bin
+SCENARIO ?= delay-too-long
+
+.PHONY: help setup system-packages demo test lint unit live check-docs constraints vendor clean
+
+help: ## this text
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+setup: $(VENV)/.ready ## the project's own environment, in .venv
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and none was found; install python3.11." >&2; exit 1; }
+	@echo "Setting up $(VENV) with $(PYTHON) (about a minute, once)"
+	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing; install it (Debian: apt-get install python3-venv)." >&2; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e . --group dev
+	@touch $@
+
+system-packages: ## Debian's packages for the tests (chromium, hey, libpython), installed where we are root on Debian
+	@sh scripts/system_packages.sh
+
+demo: setup ## start a real Triton with an exploded p99, find out why, tune it, report
+	@$(BIN)/tritune demo --scenario $(SCENARIO)
+
+test: setup system-packages lint unit live ## every check: style, types, layers, unit, browser and live tests
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: setup ## tests that need no server
+	$(BIN)/pytest -q -m "not live and not demo"
+
+live: setup ## tests on the real Triton, and whole demos
+	$(BIN)/pytest -q -m "live or demo"
+
+constraints: setup ## write constraints.txt from what is installed
+	@$(BIN)/pip freeze --exclude-editable --exclude pip > constraints.txt
+
+vendor: setup ## fetch the report's JavaScript from npm again
+	$(BIN)/python scripts/vendor_js.py
+
+clean: ## remove what make made here (the Triton environment in the cache folder stays)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

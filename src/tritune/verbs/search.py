@@ -1,0 +1,240 @@
+"""The loop of a tuning: each stage's candidates against the best so far, one declared move at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from tritune.diagnose.batches import batch_rows
+from tritune.diagnose.result import BatchRow
+from tritune.errors import TrituneError
+from tritune.model.config import Change
+from tritune.model.measurement import Comparison, Measurement
+from tritune.pbtxt.message import apply_json, same_json, view_json
+from tritune.stats.compare import compare
+from tritune.tune.progress import edits, meets
+from tritune.tune.result import Outcome, StepResult
+from tritune.tune.space import COUNT, STAGES, Candidate, Passed, Stage, candidates
+from tritune.tune.verdict import abort_rule, keep, needs_pair
+from tritune.units import NS_PER_S, format_duration
+from tritune.verbs.request import TuneRequest
+from tritune.verbs.trials import Trials
+
+INTERRUPTED = "interrupted"
+# What one trial costs beside its windows: a reload and a warm-up. Only used to say and keep the budget.
+TRIAL_OVERHEAD_NS = 8 * NS_PER_S
+
+
+class CutShort(Exception):
+    """The tuning cannot go on; the original has to be put back. `why` is a sentence."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass
+class Search:
+    """Where the search stands: the best proven setting, its cells, and the steps that led there."""
+
+    trials: Trials
+    request: TuneRequest
+    cells: list[Measurement]
+    rows: tuple[BatchRow, ...]
+    started_ns: int
+    steps: list[StepResult] = field(default_factory=list)
+    kept: list[Change] = field(default_factory=list)
+    instances_help: bool = False
+    more_slows: bool = False
+
+    def __post_init__(self) -> None:
+        # Trials are pinned from the start, so that two settings differ in nothing but the move itself.
+        self.config_json = self.trials.pinned(self.trials.now.config_json)
+        self.original_json = self.config_json
+        self.tried = [self.config_json]
+        self.baseline_p99 = self.cells[0].latency["p99"].value or 0.0
+
+    @property
+    def met(self) -> bool:
+        """Whether the best setting meets the SLO."""
+        return meets(self.request.slo, self.cells)
+
+    def run(self) -> None:
+        """Go through the stages; raises CutShort when interrupted or when the server fails."""
+        for stage in STAGES:
+            if stage not in self.request.stages:
+                self._pass(stage, "left out on request (--stages)")
+            elif self.met and not self.request.every_stage:
+                self._pass(stage, f"{self.request.slo} is met; add --every-stage to go on looking")
+            else:
+                self._stage(stage)
+
+    def _stage(self, stage: Stage) -> None:
+        """Offer a stage's candidates until it has nothing new; what was kept may open further ones."""
+        while True:
+            offered = candidates(
+                stage,
+                view_json(self.config_json),
+                self.rows,
+                instances_help=self.instances_help,
+                more_slows=self.more_slows,
+            )
+            if isinstance(offered, Passed):
+                if not any(step.stage == stage for step in self.steps):
+                    self._pass(stage, offered.reason)
+                return
+            fresh = [c for c in offered if self._is_new(c)]
+            if not fresh:
+                return
+            if not any([self._try(candidate) for candidate in fresh]) or stage != "instances":
+                return
+
+    def _is_new(self, candidate: Candidate) -> bool:
+        config_json = apply_json(candidate.change, self.config_json)
+        return not any(same_json(config_json, other) for other in self.tried)
+
+    def _pass(self, stage: Stage, why: str, change: Change | None = None, reason: str = "") -> None:
+        self.steps.append(StepResult(stage, change or Change(()), (), reason, "not tried", why))
+
+    def _try(self, candidate: Candidate) -> bool:
+        """One move against the best so far; True where it was kept."""
+        if not self._is_new(candidate):
+            return False
+        if why := self._no_budget():
+            self._pass(candidate.stage, why, candidate.change, candidate.reason)
+            return False
+        before_json, before_rows = self.config_json, self.rows
+        config_json = apply_json(candidate.change, before_json)
+        self.tried.append(config_json)
+        progress = self.trials.kit.progress
+        lines = edits(candidate.change, view_json(before_json), view_json(config_json))
+        progress.step(f"{candidate.stage}: trying {', '.join(lines)}")
+        try:
+            cells, comparison, cut = self._measure(config_json, str(candidate.change))
+        except TrituneError as error:
+            if not self._put_back(before_json):
+                raise CutShort(error.message) from error
+            self._step(candidate, lines, "failed", error.message, None, ())
+            return False
+        if cut == INTERRUPTED:
+            raise CutShort(INTERRUPTED)
+        if cut:
+            self._put_back_or_stop(before_json)
+            self._step(candidate, lines, "aborted", cut, comparison, cells)
+            return False
+        better, why = keep(comparison)
+        self._learn(candidate, better, comparison)
+        if better:
+            self.config_json, self.cells = config_json, list(cells)
+            self.kept.append(candidate.change)
+            self.rows = self._rows()
+            if self.trials.journal is not None:
+                self.trials.journal.append(
+                    "keep", run=self.trials.run.path, before=before_json, after=config_json
+                )
+        else:
+            self.rows = before_rows
+        self._step(candidate, lines, "kept" if better else "undone", why, comparison, cells)
+        return better
+
+    def _measure(
+        self, config_json: str, label: str
+    ) -> tuple[tuple[Measurement, ...], Comparison, str]:
+        """The candidate's cells, the comparison with the best, and why a cell was broken off (or empty).
+
+        A gain that is seen but not clear gets a second pair, interleaved: the best again, then the
+        candidate again, so that a drift of the machine falls on both. A clear gain is confirmed by a
+        second cell of its own.
+        """
+        trials, stop = self.trials, abort_rule(self.baseline_p99)
+        trials.switch(config_json)
+        cells = [trials.measure(label, stop).measurement]
+        comparison = compare(self.cells, cells)
+        if cells[-1].cut:
+            return tuple(cells), comparison, cells[-1].cut
+        if needs_pair(comparison):
+            trials.switch(self.config_json)
+            again = trials.measure(self.cells[0].setting).measurement
+            if again.cut:
+                return tuple(cells), comparison, again.cut
+            self.cells.append(again)
+            trials.switch(config_json)
+        elif comparison.verdict != "better":
+            return tuple(cells), comparison, ""
+        cells.append(trials.measure(label, stop).measurement)
+        return tuple(cells), compare(self.cells, cells), cells[-1].cut
+
+    def _rows(self) -> tuple[BatchRow, ...]:
+        seen = self.trials.curve_window()
+        return () if seen is None else batch_rows(seen)
+
+    def _learn(self, candidate: Candidate, better: bool, comparison: Comparison) -> None:
+        """What an instance step proves about the next one (S12, S13)."""
+        counts = [s.value for s in candidate.change.settings if s.path == COUNT]
+        if not counts or not isinstance(counts[0], int):
+            return
+        grew = counts[0] > view_json(self.config_json).instances
+        if grew and better:
+            self.instances_help = not _service_rose(self.rows, self._rows())
+        if (not grew and better) or (grew and comparison.verdict == "worse"):
+            self.more_slows = not grew
+
+    def _no_budget(self) -> str:
+        window_ns = self.request.workload.duration_ns or round(self.cells[0].seconds * NS_PER_S)
+        need = TRIAL_OVERHEAD_NS + 2 * window_ns
+        used = self.trials.kit.clock.now_ns() - self.started_ns
+        if used + need > self.request.budget_ns:
+            return f"the budget of {format_duration(self.request.budget_ns)} is used up (--budget)"
+        if self.trials.reloads + 3 > self.request.max_reloads:
+            return f"the {self.request.max_reloads} reloads that were allowed are used up (--max-reloads)"
+        return ""
+
+    def _put_back_or_stop(self, config_json: str) -> None:
+        if not self._put_back(config_json):
+            raise CutShort("the best setting could not be loaded again")
+
+    def _put_back(self, config_json: str) -> bool:
+        """Serve the best again at once after a trial that was broken off; False where that fails."""
+        try:
+            if not same_json(config_json, self.trials.loaded):
+                self.trials.load(config_json, "restored")
+        except TrituneError:
+            return False
+        return True
+
+    def _step(
+        self,
+        candidate: Candidate,
+        lines: tuple[str, ...],
+        outcome: Outcome,
+        why: str,
+        comparison: Comparison | None,
+        cells: tuple[Measurement, ...],
+    ) -> None:
+        self.trials.kit.progress.note(f"{outcome}: {', '.join(lines)} ({why})")
+        self.steps.append(
+            StepResult(
+                candidate.stage,
+                candidate.change,
+                lines,
+                candidate.reason,
+                outcome,
+                why,
+                comparison,
+                tuple(msgspec.structs.replace(cell) for cell in cells),
+            )
+        )
+
+
+def _service_rose(before: tuple[BatchRow, ...], after: tuple[BatchRow, ...]) -> bool:
+    """Whether S(b) at equal b rose by more than a quarter, weighted by executions: contention (S13).
+
+    A quarter is about where a second instance stops paying at a fixed rate (research 9).
+    """
+    old = {row.size: row.service_ns for row in before}
+    common = [row for row in after if row.size in old]
+    weight = sum(row.executions for row in common)
+    if not weight:
+        return False
+    return sum(row.executions * row.service_ns / old[row.size] for row in common) / weight > 1.25

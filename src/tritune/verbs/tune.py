@@ -1,0 +1,278 @@
+"""Tune one model against an SLO: look, measure twice, explain, search, and leave the server as proven.
+
+The server ends with the best proven setting or, when the tuning is cut short, with the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from tritune.diagnose.batches import batch_rows
+from tritune.diagnose.diagnose import diagnose
+from tritune.diagnose.result import Diagnosis
+from tritune.errors import TrituneError
+from tritune.model.config import Change
+from tritune.model.measurement import Measurement
+from tritune.model.server import ModelKey
+from tritune.pbtxt.diff import unified_diff
+from tritune.pbtxt.edit import edit
+from tritune.pbtxt.message import apply_json, same_json, text_of_json, view_json
+from tritune.tune.progress import combined, meets
+from tritune.tune.result import Status, StepResult, TuneResult
+from tritune.tune.space import STAGES
+from tritune.units import NS_PER_S, format_duration
+from tritune.verbs.measure import Instruments
+from tritune.verbs.ports import Journal, ModelFolder, RunFolder
+from tritune.verbs.preflight import (
+    Served,
+    refuse_foreign_traffic,
+    refuse_unsafe_folder,
+    refuse_unsafe_models,
+    refuse_without_memory,
+    served,
+)
+from tritune.verbs.request import TuneRequest
+from tritune.verbs.search import INTERRUPTED, TRIAL_OVERHEAD_NS, CutShort, Search
+from tritune.verbs.trials import Trials
+
+BASELINE_CELLS = 2
+
+
+@dataclass
+class Tuning:
+    """One tuning under way. `guard` takes the lock and starts the watchdog; `folder` is the model's, if seen."""
+
+    kit: Instruments
+    request: TuneRequest
+    run: RunFolder
+    guard: Callable[[Served], AbstractContextManager[Journal]]
+    folder: ModelFolder | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def tune(self) -> TuneResult:
+        """The whole story. Raises TrituneError for what is refused before anything was changed."""
+        kit, request = self.kit, self.request
+        model = request.workload.model
+        kit.progress.step(f"looking at {model} on {kit.server.url}")
+        self.server_version = kit.server.info().version
+        self.now = served(kit.server, model, view_json, request.workload.version)
+        may_load = request.may_reload and self._preflight()
+        if not request.may_reload:
+            self.notes.append("reloads were not allowed (--allow-reload), so nothing was tried")
+        self.run.add_file("config/effective.json", self.now.config_json)
+        self.run.add_file("config/original.pbtxt", self._original_text())
+        self.trials = Trials(
+            kit,
+            request.workload,
+            self.now,
+            request.data,
+            request.slo,
+            self.server_version,
+            self.run,
+            request.max_reloads,
+            request.load_deadline_s,
+        )
+        started_ns = kit.clock.now_ns()
+        baseline = self._baseline()
+        self.diagnosis = self._diagnose(baseline)
+        if any(cell.cut == INTERRUPTED for cell in baseline):
+            return self._result("cut", baseline, None)
+        if meets(request.slo, baseline):
+            return self._result("already met", baseline, None)
+        if not may_load:
+            return self._advice(baseline)
+        return self._search(baseline, started_ns)
+
+    # Looking -----------------------------------------------------------------------------------
+
+    def _preflight(self) -> bool:
+        """Every refusal of interfaces.md; returns whether this server loads models when asked."""
+        kit, request = self.kit, self.request
+        model = request.workload.model
+        ready = {entry.name for entry in kit.server.index() if entry.state == "READY"}
+        others = {name: view_json(kit.server.effective_config(name)) for name in sorted(ready - {model})}
+        refuse_unsafe_models(model, self.now, others, caps_batch="max batch size" in request.stages)
+        if kit.server.control_mode() != "explicit":
+            self.notes.append(
+                "this server does not load models on request (its model-control-mode is none or poll), so "
+                "nothing was tried"
+            )
+            return False
+        if kit.server.several_replicas():
+            raise TrituneError(
+                f"several servers answer behind {kit.server.url}",
+                slug="several-replicas",
+                hint="Name one replica by its own address: a load would reach only one of them.",
+            )
+        refuse_unsafe_folder(self.folder, self.now.config, shared_ok=request.shared_repository)
+        metrics = kit.server.metrics()
+        if metrics is not None:
+            size = self.folder.size_bytes() if self.folder else 0
+            refuse_without_memory(metrics.gauges, size)
+        key = ModelKey(model, self.now.versions[0])
+        refuse_foreign_traffic(kit.server, kit.clock, key)
+        return True
+
+    def _baseline(self) -> list[Measurement]:
+        """The setting as it is, measured twice: the second tells the noise from run to run."""
+        self.trials.warm_up()
+        cells: list[Measurement] = []
+        for number in range(1, BASELINE_CELLS + 1):
+            self.kit.progress.step(f"measuring the baseline ({number} of {BASELINE_CELLS})")
+            cells.append(self.trials.measure("baseline").measurement)
+            if cells[-1].cut == INTERRUPTED:
+                break
+        answered = cells[0].requests - sum(cells[0].errors.values())
+        if not answered:
+            kinds = ", ".join(f"{n} {kind}" for kind, n in cells[0].errors.items())
+            raise TrituneError(
+                f"no request to '{self.request.workload.model}' was answered ({kinds or 'none sent'})",
+                slug="nothing-answered",
+                hint="Send one request by hand, or pass a real one with --data request.json.",
+            )
+        return cells
+
+    def _diagnose(self, baseline: list[Measurement]) -> Diagnosis | None:
+        windows = [cell.window for cell in baseline if cell.window is not None]
+        if not windows:
+            return None
+        mean = baseline[0].latency["mean"].value
+        total = windows[0]
+        for other in windows[1:]:
+            total = total + other
+        return diagnose(self.now.config, total, client_mean_ns=mean)
+
+    # Acting ------------------------------------------------------------------------------------
+
+    def _search(self, baseline: list[Measurement], started_ns: int) -> TuneResult:
+        kit, request = self.kit, self.request
+        window_s = baseline[0].seconds
+        kit.progress.note(
+            f"at most {request.max_reloads} reloads and {format_duration(request.budget_ns)}; one trial takes "
+            f"about {format_duration(TRIAL_OVERHEAD_NS + 2 * window_s * NS_PER_S)}"
+        )
+        curve = self.trials.curve_window()
+        with self.guard(self.now) as journal:
+            self.trials.journal = journal
+            search = Search(
+                self.trials, request, list(baseline), () if curve is None else batch_rows(curve), started_ns
+            )
+            status: Status
+            try:
+                search.run()
+                self._leave(search)
+                status = "met" if search.met else "not met"
+            except CutShort as cut:
+                self._give_back(cut.why)
+                self.notes.append(f"cut short: {cut.why}; the original configuration is served again")
+                search.kept.clear()
+                status = "cut"
+            except BaseException:
+                self._give_back("an error")
+                raise
+        return self._result(status, baseline, search)
+
+    def _leave(self, search: Search) -> None:
+        """Serve the best setting as the operator would have it: the original, plus what was kept."""
+        final = self.now.config_json
+        for change in search.kept:
+            final = apply_json(change, final)
+        if not same_json(final, self.trials.loaded):
+            self.trials.load(final, "final", served_as="loaded")
+        if self.trials.journal is not None:
+            self.trials.journal.append("finished", run=self.run.path, before=None, after=final)
+        if search.kept:
+            self.trials.warm_up()
+
+    def _give_back(self, why: str) -> None:
+        """Serve the original again, whatever happened; a failure here is told with the way out."""
+        try:
+            if not same_json(self.now.config_json, self.trials.loaded):
+                self.trials.load(self.now.config_json, "restoring", served_as="restored")
+            elif self.trials.journal is not None:
+                self.trials.journal.append(
+                    "restored", run=self.run.path, before=None, after=self.now.config_json
+                )
+        except TrituneError as error:
+            raise TrituneError(
+                f"after {why} the original configuration could not be put back: {error.message}",
+                slug="not-restored",
+                hint=f"The watchdog goes on trying; or run `tritune restore {self.kit.server.url}`.",
+            ) from error
+
+    # Telling -----------------------------------------------------------------------------------
+
+    def _advice(self, baseline: list[Measurement]) -> TuneResult:
+        """The first remedy of the first finding as a diff; nothing was changed."""
+        findings = self.diagnosis.findings if self.diagnosis else ()
+        remedies = [r for f in findings for r in f.remedies if r.change is not None]
+        change = remedies[0].change if remedies else None
+        if change is None:
+            self.notes.append("no remedy that is a configuration edit follows from what was measured")
+        return self._result("advice", baseline, None, change or Change(()))
+
+    def _original_text(self) -> str:
+        """The operator's config.pbtxt where we can see it, else the served configuration as text."""
+        return self.folder.text() if self.folder is not None else text_of_json(self.now.config_json)
+
+    def _result(
+        self,
+        status: Status,
+        baseline: list[Measurement],
+        search: Search | None,
+        advised: Change | None = None,
+    ) -> TuneResult:
+        kept = search.kept if search is not None else []
+        change = advised if advised is not None else combined(kept)
+        text = self._original_text()
+        path = self.folder.path if self.folder else f"{self.request.workload.model}/config.pbtxt"
+        edited = edit(text, change) if change.settings else text
+        if self.folder is None and change.settings:
+            self.notes.append(
+                "the diff is against the served configuration, because the file was not named (--config)"
+            )
+        after_json = apply_json(change, self.now.config_json) if change.settings else self.now.config_json
+        steps: tuple[StepResult, ...] = tuple(search.steps) if search is not None else ()
+        if search is None and status in ("already met", "advice"):
+            why = f"{self.request.slo} is met as it is" if status == "already met" else "advice only"
+            steps = tuple(StepResult(stage, Change(()), (), "", "not tried", why) for stage in STAGES)
+        if change.settings:
+            self.run.add_file("config/tuned.pbtxt", edited)
+            self.run.add_file("config.diff", unified_diff(text, edited, path))
+        return TuneResult(
+            status=status,
+            url=self.kit.server.url,
+            server_version=self.server_version,
+            model=self.request.workload.model,
+            version=self.now.versions[0],
+            workload=self.request.workload,
+            slo=self.request.slo,
+            before=tuple(baseline),
+            after=tuple(search.cells) if search is not None and kept else (),
+            config_before=self.now.config,
+            config_after=view_json(after_json),
+            change=change,
+            diff=unified_diff(text, edited, path) if change.settings else "",
+            diagnosis=self.diagnosis,
+            steps=steps,
+            reloads=self.trials.reloads,
+            next_commands=self._next(status, bool(kept)),
+            notes=tuple(self.notes),
+        )
+
+    def _next(self, status: Status, kept: bool) -> tuple[str, ...]:
+        url, model = self.kit.server.url, self.request.workload.model
+        if status == "advice":
+            return (
+                "patch -p1 < config.diff   # in the folder that holds the model repository's parent path",
+                "reload or restart the server, then measure again with tritune load",
+            )
+        if not kept:
+            return ()
+        return (
+            f"tritune restore {url} --model {model}   # undo: serve the original again",
+            "an override is lost when the server restarts: edit the file (config.diff), touch config.pbtxt, "
+            "then load the model",
+        )
