@@ -1,0 +1,1 @@
+"""Percentiles with intervals, comparisons and verdicts. Pure: numbers in, frozen values out."""
