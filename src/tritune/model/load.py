@@ -52,9 +52,13 @@ class LoadOutcome:
 
 
 class WarmUpDone(msgspec.Struct, frozen=True):
-    """What a warm-up sent: requests, how many of them failed, its length, the batch dimensions reached."""
+    """What a warm-up sent: requests, how many of them failed, its length, the batch dimensions reached.
+
+    `cut` says why it ended early ("interrupted", the server gone), empty if it did not.
+    """
 
     requests: int
     errors: int
     seconds: float
     sizes: tuple[int, ...] = ()
+    cut: str = ""
