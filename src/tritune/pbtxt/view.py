@@ -1,0 +1,73 @@
+"""The part of a configuration that decides how requests wait, merge and run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tritune.model.config import DynamicBatching, InstanceGroup, QueuePolicy, ServingConfig, TensorSpec
+
+
+def view(message: Any) -> ServingConfig:
+    """The nouns of `tritune.model.config` for an inference.ModelConfig.
+
+    A missing count is 1, as Triton fills it in; TYPE_STRING is BYTES, as in a model's metadata.
+    """
+    return ServingConfig(
+        name=message.name,
+        backend=message.backend,
+        platform=message.platform,
+        max_batch_size=message.max_batch_size,
+        dynamic_batching=_batching(message.dynamic_batching)
+        if message.HasField("dynamic_batching")
+        else None,
+        instance_group=tuple(_group(group) for group in message.instance_group),
+        input=tuple(_tensor(tensor) for tensor in message.input),
+        output=tuple(_tensor(tensor) for tensor in message.output),
+        sequence_batching=message.HasField("sequence_batching"),
+        ensemble_steps=tuple(step.model_name for step in message.ensemble_scheduling.step),
+        decoupled=message.model_transaction_policy.decoupled,
+    )
+
+
+def _name(message: Any, field: str) -> str:
+    """An enum's value by name, or its number where this tritune has no name for it."""
+    number = getattr(message, field)
+    known = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number.get(number)
+    return known.name if known is not None else str(number)
+
+
+def _tensor(tensor: Any) -> TensorSpec:
+    bare = _name(tensor, "data_type").removeprefix("TYPE_")
+    return TensorSpec(
+        name=tensor.name,
+        datatype="BYTES" if bare == "STRING" else bare,
+        dims=tuple(tensor.dims),
+        optional=getattr(tensor, "optional", False),
+        allow_ragged_batch=getattr(tensor, "allow_ragged_batch", False),
+    )
+
+
+def _batching(block: Any) -> DynamicBatching:
+    policy = block.default_queue_policy
+    return DynamicBatching(
+        preferred_batch_size=tuple(block.preferred_batch_size),
+        max_queue_delay_microseconds=block.max_queue_delay_microseconds,
+        preserve_ordering=block.preserve_ordering,
+        priority_levels=block.priority_levels,
+        default_queue_policy=QueuePolicy(
+            timeout_action=_name(policy, "timeout_action"),
+            default_timeout_microseconds=policy.default_timeout_microseconds,
+            allow_timeout_override=policy.allow_timeout_override,
+            max_queue_size=policy.max_queue_size,
+        ),
+    )
+
+
+def _group(group: Any) -> InstanceGroup:
+    return InstanceGroup(
+        name=group.name,
+        kind=_name(group, "kind"),
+        count=group.count or 1,
+        gpus=tuple(group.gpus),
+        passive=group.passive,
+    )
