@@ -3,7 +3,7 @@
 A tuning is a *session* of the journal: it opens with "begin", which holds the original, and is closed by
 "finished" or by "restored". The vocabulary of the journal, all of it:
 
-    begin      before = the original effective config; facts: versions, instances, url, grpc, metrics
+    begin      before = the original effective config; facts: model, versions, instances, url, grpc, metrics
     trial      about to load `after`; a load may be under way from here on
     loaded     `after` is what the server now serves
     failed     the server refused to load `after` and keeps serving what it had (a deadline that passed is
@@ -11,9 +11,11 @@ A tuning is a *session* of the journal: it opens with "begin", which holds the o
     keep       `after` is accepted as the best so far
     finished   the tuning ended in order and leaves `after` served
     restoring  about to load the original again
-    restored   `after` is served and verified to be the original again; fact: verified = true
+    restored   `after` is served and verified to be the original again (where it had to stay pinned to its
+               versions its text differs from the original's; the fact verified = true then says so)
 
-Any other action (also "restored" without that fact) that carries an `after` is read as a load that may be under way: too careful, never wrong.
+Any other action that carries an `after`, and a "restored" that the lines before it cannot explain, are read
+as a load that may be under way: too careful, never wrong.
 
 The target is always the original of the session, also where trials had been kept: after a kill nobody has
 approved them yet, and after an ordered finish `tritune restore` means "as it was before tritune came".
@@ -49,8 +51,9 @@ class Serving(msgspec.Struct, frozen=True):
 class Session(msgspec.Struct, frozen=True):
     """One tuning as its journal tells it.
 
-    `configs` are all that it may have loaded, in order. `pending`: a load was announced and its end never
-    written, so it may be under way still. `closed` says how it ended, empty while it is open; `result` is
+    `configs` are all that it may have loaded, in order; `served` is what it last knew to be served.
+    `pending` is a load that was announced and whose end was never written, so that it may be under way
+    still; empty where there is none. `closed` says how it ended, empty while it is open; `result` is
     what it then left served. `versions` were READY at the start, empty where the journal does not say.
     """
 
@@ -58,7 +61,8 @@ class Session(msgspec.Struct, frozen=True):
     original: str
     versions: tuple[str, ...]
     configs: tuple[str, ...] = ()
-    pending: bool = False
+    served: str = ""
+    pending: str = ""
     closed: Literal["", "finished", "restored"] = ""
     result: str = ""
 
@@ -79,7 +83,7 @@ def sessions(entries: Iterable[Mapping[str, Any]]) -> tuple[Session, ...]:
         if entry.get("action") == BEGIN and isinstance(before, str):
             versions = entry.get("versions")
             known = tuple(str(v) for v in versions) if isinstance(versions, list | tuple) else ()
-            found.append(Session(str(entry.get("run", "")), before, known))
+            found.append(Session(str(entry.get("run", "")), before, known, served=before))
         elif found:
             found[-1] = _after(found[-1], entry)
     return tuple(found)
@@ -114,12 +118,14 @@ def decide(
         return same(shown, as_served(config_json))
 
     moved = bool(session.versions) and set(now.versions) != set(session.versions)
-    pending = known[-1].pending
+    pending = bool(known[-1].pending)
     if is_served(session.original):
         if moved:
             why = f"version {', '.join(now.versions)} is served instead of {', '.join(session.versions)}"
-            return Decision("restore", f"forced, although {why}", session) if force else Decision(
-                "refuse", f"the configuration is the original, but {why}", session
+            return (
+                Decision("restore", f"forced, although {why}", session)
+                if force
+                else Decision("refuse", f"the configuration is the original, but {why}", session)
             )
         if pending:
             return Decision("restore", "a load of a trial may still be under way", session)
@@ -159,21 +165,26 @@ def _after(session: Session, entry: Mapping[str, Any]) -> Session:
     """The session after one more line."""
     action, after = entry.get("action"), entry.get("after")
     if action == FAILED:
-        return msgspec.structs.replace(session, pending=False)
+        return msgspec.structs.replace(session, pending="")
     if action == FINISHED:
         left = after if isinstance(after, str) else (session.configs or (session.original,))[-1]
         return _with(msgspec.structs.replace(session, closed="finished", result=left), left)
     if not isinstance(after, str):
         return session
-    if action == RESTORED and entry.get("verified") is True:
-        return msgspec.structs.replace(session, pending=False, closed="restored", result=after)
+    if action == RESTORED and (entry.get("verified") is True or _is_explained(session, after)):
+        return msgspec.structs.replace(session, served=after, pending="", closed="restored", result=after)
     if action == LOADED:
-        return _with(msgspec.structs.replace(session, pending=False), after)
+        return _with(msgspec.structs.replace(session, served=after, pending=""), after)
     if action == KEEP:
         return _with(session, after)
     # A load that may be under way. Only restoring leaves a closed session closed.
     closed = session.closed if action == RESTORING else ""
-    return _with(msgspec.structs.replace(session, pending=True, closed=closed), after)
+    return _with(msgspec.structs.replace(session, pending=after, closed=closed), after)
+
+
+def _is_explained(session: Session, after: str) -> bool:
+    """Whether "restored" can be true: the original was loading, or was all that was served."""
+    return after == session.original and (session.pending or session.served) == session.original
 
 
 def _with(session: Session, config_json: str) -> Session:

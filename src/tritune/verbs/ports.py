@@ -6,7 +6,7 @@ protocols and pass the same contract suite as the real things.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tritune.model.config import Change, ServingConfig
@@ -151,8 +151,19 @@ class RunStore(Protocol):
 class Journal(Protocol):
     """What was done to one model of one server: fsynced before it is done (interfaces, Journal)."""
 
-    def append(self, action: str, *, run: str, before: str | None, after: str | None) -> None:
-        """One line {time, run, action, before, after}; on disk when this returns."""
+    def append(
+        self,
+        action: str,
+        *,
+        run: str,
+        before: str | None,
+        after: str | None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        """One line {time, run, action, before, after} and the facts beside them; on disk when this returns.
+
+        The actions are those of `tritune.tune.undo`; "begin" needs the fact `versions`.
+        """
 
     def entries(self) -> tuple[dict[str, Any], ...]:
         """All whole lines, oldest first; a torn last line is ignored."""
@@ -185,10 +196,12 @@ class Guard(Protocol):
     """Holds the lock of a tuned model and a detached watchdog that restores it if this process dies."""
 
     def __enter__(self) -> Journal:
-        """Take the lock, start the watchdog."""
+        """Take the lock, start the watchdog; fails where a living process holds it."""
 
     def __exit__(self, *_: object) -> None:
-        """Stop the watchdog, give the lock back."""
+        """Give the lock back. A session without "finished" or a verified "restored" is then restored by
+        the watchdog at once, as after a kill; otherwise the watchdog ends.
+        """
 
 
 class Clock(Protocol):

@@ -1,0 +1,57 @@
+"""Snapshots of a server as the rows of server.parquet: (t_ns, source, model, version, field, value)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tritune.model.server import COUNTS, TALLIES, ModelCounters, ModelKey, Snapshot
+from tritune.store.parquet import Column
+
+Row = tuple[int, str, str, str, str, float]
+NAMES = ("t_ns", "source", "model", "version", "field", "value")
+
+
+def server_columns(snapshots: Sequence[Snapshot]) -> dict[str, Column]:
+    """One row per figure. Fields are `queue.ns`, `batch_stats.4.infer_ns`, `failure_reasons.OTHER`,
+    `pending`, `summaries.NAME.0.99`; gauges have no model. Values are float64: exact below 2^53.
+    """
+    rows = [row for snapshot in snapshots for row in _rows(snapshot)]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(NAMES)
+    types = (np.int64, object, object, object, object, np.float64)
+    return {
+        name: np.array(column, dtype=kind) for name, column, kind in zip(NAMES, columns, types, strict=True)
+    }
+
+
+def _rows(snapshot: Snapshot) -> Iterator[Row]:
+    def row(key: ModelKey | None, field: str, value: float) -> Row:
+        model, version = ("", "") if key is None else (key.model, key.version)
+        return (snapshot.t_ns, snapshot.source, model, version, field, float(value))
+
+    for key, counters in snapshot.models.items():
+        for field, value in _figures(counters):
+            yield row(key, field, value)
+    for key, pending in snapshot.pending.items():
+        yield row(key, "pending", pending)
+    for name, value in snapshot.gauges.items():
+        yield row(None, name, value)
+    for key, summaries in (snapshot.summaries or {}).items():
+        for name, quantiles in summaries.items():
+            for quantile, value in quantiles.items():
+                yield row(key, f"summaries.{name}.{quantile}", value)
+
+
+def _figures(counters: ModelCounters) -> Iterator[tuple[str, float]]:
+    for name in TALLIES:
+        tally = getattr(counters, name)
+        yield f"{name}.count", tally.count
+        yield f"{name}.ns", tally.ns
+    for name in COUNTS:
+        yield name, getattr(counters, name)
+    for size, stat in sorted((counters.batch_stats or {}).items()):
+        for part in ("count", "input_ns", "infer_ns", "output_ns"):
+            yield f"batch_stats.{size}.{part}", getattr(stat, part)
+    for reason, count in counters.failure_reasons.items():
+        yield f"failure_reasons.{reason}", count
