@@ -41,7 +41,9 @@ def run_hey(url: str, body: bytes, *, concurrency: int, count: int, limit_s: flo
     path = shutil.which("hey")
     if path is None:
         raise TrituneError(
-            "hey is not installed", slug="no-hey", hint="Debian: apt-get install hey. It is only a second view."
+            "hey is not installed",
+            slug="no-hey",
+            hint="Debian: apt-get install hey. It is only a second view.",
         )
     with tempfile.TemporaryDirectory(prefix="tritune-hey-") as folder:
         file = Path(folder) / "request.json"

@@ -1,0 +1,91 @@
+"""Ctrl-C and SIGTERM end a run cleanly; what was measured is kept and the handlers come back."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from tritune.units import NS_PER_S
+
+PROGRAM = """
+import json, signal, sys
+import numpy as np
+from tritune.load.engine import HttpLoadEngine
+from tritune.model.load import Shot, Target
+
+before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+engine = HttpLoadEngine()
+outcome = engine.open_loop(
+    Target("127.0.0.1", int(sys.argv[1])),
+    np.arange(6000, dtype=np.int64) * 10_000_000,
+    [Shot(f"GET /{path} HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n".encode()) for path in sys.argv[2:]],
+    timeout_ns=30_000_000_000,
+    max_in_flight=5000,
+    on_tick=lambda tick: print("tick", flush=True),
+)
+after = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+print(json.dumps({
+    "cut": outcome.cut, "signal": engine.last_signal, "requests": len(outcome.log),
+    "errors": outcome.log.errors_by_kind(), "restored": before == after, "seconds": outcome.seconds,
+}))
+"""
+
+
+def interrupted(responder, numbers, *paths):
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(responder.port), *paths], stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        try:
+            assert process.stdout.readline() == "tick\n"
+            for number in numbers:
+                process.send_signal(number)
+            lines = process.stdout.read().splitlines()
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    return json.loads(lines[-1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_and_keeps_the_data(responder, number):
+    said = interrupted(responder, [number], "delay/1")
+    assert said["cut"] == "interrupted"
+    assert said["signal"] == number
+    assert said["restored"]
+    assert said["errors"] == {}
+    assert 30 <= said["requests"] < 1000
+
+
+def test_requests_without_an_answer_are_waited_for_only_shortly(responder):
+    said = interrupted(responder, [signal.SIGINT], "never", "delay/1")
+    assert said["cut"] == "interrupted"
+    assert said["errors"].keys() == {"timeout"}
+    assert abs(said["errors"]["timeout"] - said["requests"] / 2) <= 1
+    assert said["seconds"] < 10  # half a second to the tick, one second of grace
+
+
+def test_a_load_in_another_thread_leaves_the_handlers_alone(engine, responder):
+    before = signal.getsignal(signal.SIGINT)
+    outcomes = []
+
+    def load():
+        outcomes.append(
+            engine.open_loop(
+                responder.target,
+                np.arange(5, dtype=np.int64),
+                [responder.shot("delay/0")],
+                timeout_ns=NS_PER_S,
+                max_in_flight=10,
+            )
+        )
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    thread.join()
+    assert outcomes[0].log.errors_by_kind() == {}
+    assert signal.getsignal(signal.SIGINT) is before
