@@ -1,0 +1,48 @@
+"""Configuration edits that remedies share, as declared moves with Triton's field names."""
+
+from __future__ import annotations
+
+from tritune.model.config import Change, ServingConfig, Setting
+
+DELAY = "dynamic_batching.max_queue_delay_microseconds"
+PREFERRED = "dynamic_batching.preferred_batch_size"
+# The article's start and range for a delay (S7).
+DELAY_US, LEAST_DELAY_US, MOST_DELAY_US = 500, 100, 1000
+
+
+def short_delay() -> Change:
+    """max_queue_delay_microseconds: 500, the article's first step."""
+    return Change((Setting(DELAY, DELAY_US),))
+
+
+def plain_batching(config: ServingConfig) -> Change | None:
+    """Preferred sizes and delay removed together; None where neither is set or nothing batches.
+
+    One declared move, never in two steps: delay 0 while the largest preferred size is below max_batch_size
+    makes that size a hard cap (semantics 1.5).
+    """
+    batching = config.dynamic_batching
+    if batching is None:
+        return None
+    settings = []
+    if batching.preferred_batch_size:
+        settings.append(Setting(PREFERRED, None))
+    if batching.max_queue_delay_microseconds:
+        settings.append(Setting(DELAY, None))
+    return Change(tuple(settings)) if settings else None
+
+
+def instance_count(config: ServingConfig, count: int) -> Change | None:
+    """Another count for the only instance group; None where several groups leave it open which."""
+    if len(config.instance_group) > 1:
+        return None
+    return Change((Setting("instance_group.count", count),))
+
+
+def batch_cap(config: ServingConfig, most: int) -> Change:
+    """max_batch_size: `most`; preferred sizes go with it where one is larger (Triton refuses those)."""
+    settings = [Setting("max_batch_size", most)]
+    batching = config.dynamic_batching
+    if batching is not None and any(size > most for size in batching.preferred_batch_size):
+        settings.append(Setting(PREFERRED, None))
+    return Change(tuple(settings))

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tritune.model.server import BatchStat, ModelCounters, ServerWindow
+from tritune.twin.service import ServicePoint, peak, service_curve, trusted
+
+
+def window(stats: dict[int, BatchStat] | None) -> ServerWindow:
+    return ServerWindow("m", "1", "statistics", 0, 10**10, ModelCounters(batch_stats=stats))
+
+
+def test_the_service_time_is_all_three_stages_of_an_execution() -> None:
+    curve = service_curve(window({4: BatchStat(10, 10, 300, 90), 1: BatchStat(2, 0, 20, 0)}))
+    assert curve == {1: ServicePoint(10.0, 2), 4: ServicePoint(40.0, 10)}
+    assert list(curve) == [1, 4]
+
+
+def test_nothing_ran_or_no_batch_statistics_is_an_empty_curve_and_no_peak() -> None:
+    for stats in (None, {}, {3: BatchStat()}):
+        assert service_curve(window(stats)) == {}
+    assert peak({}, 1) is None
+    assert trusted({}) == {}
+
+
+def test_a_lucky_rare_size_does_not_make_the_capacity() -> None:
+    curve = {8: ServicePoint(8e6, 200), 16: ServicePoint(1e6, 2)}
+    found = peak(curve, 1)
+    assert found is not None
+    assert (found.best_size, found.items_per_s) == (8, pytest.approx(1000))
+    assert trusted({8: ServicePoint(8e6, 2), 4: ServicePoint(8e6, 1)}) == {8: ServicePoint(8e6, 2)}
+
+
+@given(
+    st.dictionaries(st.integers(1, 64), st.floats(1e5, 1e8), min_size=1),
+    st.integers(1, 5),
+    st.integers(1, 64),
+)
+def test_the_peak_is_the_largest_rate_of_any_allowed_size(times: dict[int, float], n: int, cap: int) -> None:
+    curve = {size: ServicePoint(ns, 100) for size, ns in times.items()}
+    allowed = [n * size / ns * 1e9 for size, ns in times.items() if size <= cap]
+    found = peak(curve, n, at_most=cap)
+    if not allowed:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.items_per_s == max(allowed)
+
+
+def test_an_affine_service_time_peaks_at_its_largest_size() -> None:
+    """S(b) = 4.35 + 0.53 b ms, one instance: 16 / S(16) = 1247/s (interfaces, issue 2)."""
+    curve = {b: ServicePoint((4.35 + 0.53 * b) * 1e6, 50) for b in range(1, 17)}
+    found = peak(curve, 1)
+    assert found is not None
+    assert found.best_size == 16
+    assert found.items_per_s == pytest.approx(1247, abs=1)
