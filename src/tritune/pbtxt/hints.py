@@ -113,6 +113,11 @@ def not_a_name(
             f"'{at}' stands where a field name must stand",
             f"Several values of '{last}' go into brackets: {last}: [ 4, 8 ]; one number has no comma inside.",
         )
+    if at.type == "COLON":
+        return (
+            "':' follows something that is no field name",
+            "Field names have no quotes; texts side by side are read as one (this is not JSON).",
+        )
     if at == "/":
         return "'/' cannot start anything here", "A comment starts with #."
     return f"'{short(at)}' stands where a field name must stand", "Write the name of a field, or remove it."
@@ -147,6 +152,8 @@ def unknown_field(name: str, owner: Descriptor, root: Descriptor, blocks: tuple[
     """Where the field belongs, or which one was meant."""
     here = tuple(block.field for block in blocks)
     shown = ".".join(here) or "the top level"
+    if other := meant.also_called(name, owner):
+        return f"Did you mean '{other}'?"
     exact, paths = meant.elsewhere(name, root, here)
     if exact != name and (similar := meant.field(name, owner)):
         return f"Did you mean '{similar}'?"

@@ -67,14 +67,18 @@ def paths_by_name(root: Descriptor) -> dict[str, tuple[tuple[str, ...], ...]]:
     return {name: tuple(sorted(paths, key=len)) for name, paths in found.items()}
 
 
+def also_called(name: str, owner: Descriptor) -> str | None:
+    """The field of `owner` that other tools call `name`: shape is dims; None if there is none."""
+    other = _ALSO_CALLED.get(_plain(name))
+    return other if other in owner.fields_by_name else None
+
+
 def field(name: str, owner: Descriptor) -> str | None:
     """The field of `owner` that `name` was meant for; None if nothing is near."""
     own = [each.name for each in owner.fields]
     plain = _plain(name)
     if plain in own:
         return plain
-    if (other := _ALSO_CALLED.get(plain)) in own:
-        return other
     begun = [each for each in own if len(plain) > 3 and each.startswith(plain)]
     close = difflib.get_close_matches(plain, own, n=1, cutoff=_SIMILAR)
     stem = re.sub(r"_(us|ms|ns|sec|seconds|millis|micros|milliseconds)$", "", plain)
