@@ -128,7 +128,7 @@ class Http:
                 f"{url} did not answer within {format_duration(self._timeout_s * NS_PER_S)}",
                 slug="server-timeout",
                 # Measured: after kill -9 the stubs hold the listening socket for up to 7 s, and never answer.
-                hint="The server is overloaded or stuck, or it died and a process of its still holds the port.",
+                hint="The server is overloaded or stuck, or it died and a child of its holds the port.",
             )
         if self._answered:
             return TrituneError(
