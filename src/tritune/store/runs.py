@@ -78,6 +78,7 @@ class WritableRun:
         if not place.resolve().is_relative_to(self._folder.resolve()) or place == self._folder:
             raise ValueError(f"{name!r} is no path within a run folder")
         with _writing(self._folder):
+            self._folder.stat()  # a folder that somebody removed is not made again: its data would be missing
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content.encode() if isinstance(content, str) else content)
 
