@@ -71,6 +71,21 @@ def format_duration(ns: float) -> str:
     return f"{ns:.0f} ns"
 
 
+def format_interval(ns: float, low_ns: float, high_ns: float) -> str:
+    """A measured duration and its interval in one unit, three digits of the value: `14.3 ms (13.8–14.9)`.
+
+    All three must have been measured; a bound (or the value) that never came reads `never`.
+    """
+    if ns >= NEVER_NS:
+        return "never"
+    sizes = (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US))
+    unit, size = next(((u, s) for u, s in sizes if abs(ns) >= s), ("ns", 1))
+    value = abs(ns) / size
+    digits = 0 if value >= 100 or size == 1 else 1 if value >= 10 else 2
+    bounds = ("never" if b >= NEVER_NS else f"{b / size:.{digits}f}" for b in (low_ns, high_ns))
+    return f"{ns / size:.{digits}f} {unit} ({'–'.join(bounds)})"
+
+
 def format_ms(ns: float) -> str:
     """Nanoseconds as milliseconds without a unit, for columns: `14.2`; `-` for none, `never`."""
     if ns != ns:
