@@ -49,5 +49,6 @@ def diagnose(
     if json:
         print_json("diagnosis", {"url": server.url, "notes": server.notes, "models": found})
     else:
-        print_text(diagnosis_document(found, url=server.url, notes=server.notes))
+        version = server.info().version
+        print_text(diagnosis_document(found, url=server.url, server_version=version, notes=server.notes))
     return ExitCode.OK

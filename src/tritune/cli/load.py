@@ -26,7 +26,8 @@ def load(
 ) -> int:
     """Load a model and report latency from the planned instants, errors by kind, and batch sizes.
 
-    Exit code 3 when --slo is given and does not hold, 4 when the generator could not keep its own plan.
+    Exit code 3 when --slo is given and does not hold, 4 when that stays undecided, or the generator could
+    not keep its own plan.
 
     Parameters
     ----------
@@ -56,9 +57,9 @@ def load(
     from tritune.report.content.load import load_document
     from tritune.report.render.text import print_text
     from tritune.stats.slo import judge
+    from tritune.stats.trust import doubt
     from tritune.store.runs import Runs
     from tritune.verbs.load import load as send
-    from tritune.verbs.load import sender_kept_its_plan
     from tritune.verbs.preflight import require_loopback_or
 
     where = where or Where()
@@ -76,9 +77,11 @@ def load(
     if cell.measurement.cut:
         say(f"error: the run was cut short: {cell.measurement.cut}; what was measured is kept")
         return ExitCode.FAILED
-    if not sender_kept_its_plan(cell.measurement):
-        say("error: the load generator was too late for its own plan; see the sender's lateness")
+    if why := doubt(cell.measurement):
+        say(f"error: not trustworthy: {why}")
         return ExitCode.NOT_TRUSTWORTHY
-    if objective is not None and not judge(objective, cell.measurement).holds:
-        return ExitCode.OBJECTIVE_NOT_MET
+    if objective is not None:
+        return {"met": ExitCode.OK, "not met": ExitCode.OBJECTIVE_NOT_MET}.get(
+            judge(objective, cell.measurement).answer, ExitCode.NOT_TRUSTWORTHY
+        )
     return ExitCode.OK

@@ -54,7 +54,7 @@ class Traffic:
     seed
         The same seed sends the same plan.
     items
-        Batch dimension of every request.
+        Batch dimension of every request; default: as many rows as --data has, else 1.
     data
         A Triton JSON inference request to send; without it tensors are zeros.
     timeout
@@ -69,7 +69,7 @@ class Traffic:
     duration: Annotated[str | None, Parameter(name="--for")] = None
     arrivals: Arrivals = "poisson"
     seed: int = 1
-    items: int = 1
+    items: int = 0
     data: Path | None = None
     timeout: str = "10s"
     model_version: str = ""
@@ -88,7 +88,7 @@ def workload(model: str, traffic: Traffic) -> Workload:
             raise UsageError(
                 f"{flag} {value:g} is out of range", slug="out-of-range", hint="Use a number above 0."
             )
-    if traffic.items < 1:
+    if traffic.items < 0:
         raise UsageError(f"--items {traffic.items} is out of range", slug="out-of-range", hint="At least 1.")
     length = parse_duration(traffic.duration) if traffic.duration else None
     if length is None and traffic.n is None:

@@ -32,6 +32,7 @@ def tune(
     allow_load: bool = False,
     allow_reload: bool = False,
     shared_repository: bool = False,
+    newer_files_ok: bool = False,
     runs: Path = Path("tritune-runs"),
     json: bool = False,
     where: Where | None = None,
@@ -69,6 +70,8 @@ def tune(
         Required for reloads where the server is not on this machine; without it: advice and a diff.
     shared_repository
         The repository lies on a network file system and no other server loads from it.
+    newer_files_ok
+        Model files newer than the server's process are what is served (they were loaded since).
     runs
         Where the run folder goes.
     json
@@ -90,6 +93,7 @@ def tune(
     from tritune.cli.wiring import connect
     from tritune.report.content.tuning import tuning_document
     from tritune.report.render.text import print_text
+    from tritune.store.journal import Address
     from tritune.verbs.preflight import is_loopback, require_loopback_or
     from tritune.verbs.request import TuneRequest
 
@@ -109,13 +113,22 @@ def tune(
         shared_repository=shared_repository,
         every_stage=every_stage,
     )
-    session = TuneSession(server, request, runs, config=config, watchdog=watchdog)
-    result, path = session.run()
+    session = TuneSession(
+        server,
+        Address(server.url, where.grpc, where.metrics),
+        request,
+        runs,
+        config=config,
+        newer_files_ok=newer_files_ok,
+        watchdog=watchdog,
+    )
+    result = session.run()
+    path = session.finish(result)
     if json:
         print_json("tune", result)
     else:
         print_text(tuning_document(result))
-    say(f"Wrote {path} (report.html, config.diff where there is one)")
+    say(f"Wrote {path} (report.html{', config.diff' if result.diff else ''})")
     return exit_code(result.status)
 
 

@@ -15,7 +15,8 @@ class Workload(msgspec.Struct, frozen=True):
     """Open loop when `rate_per_s` is set, closed loop when `concurrency` is; exactly one of them is.
 
     Ends after `count` requests or after `duration_ns`, whichever is set (count wins in closed loop).
-    The same seed gives the same plan. `items` is the batch dimension of every request.
+    The same seed gives the same plan. `items` is the batch dimension of every request,
+    0 = as many rows as the data has (1 without data).
     """
 
     model: str

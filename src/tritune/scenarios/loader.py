@@ -48,6 +48,13 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reloads: int
 
 
+class Hey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The closed loop that an independent generator plays before and after."""
+
+    concurrency: int = 16
+    count: int = 2000
+
+
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One failure. `story` is what the operator sees; each field in `remedy` fixes it alone."""
 
@@ -59,6 +66,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expect: Expect
     remedy: tuple[str, ...]
     budget: Budget
+    hey: Hey = Hey()
     name: str = ""
 
     @property

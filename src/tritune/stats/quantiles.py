@@ -90,7 +90,8 @@ def _rank(n: int, q: float) -> int:
 
 
 def _finite(value: float) -> float:
-    return value if np.isfinite(value) else NEVER_NS
+    # A plain float: numpy's own is a number to Python and not to JSON.
+    return float(value) if np.isfinite(value) else NEVER_NS
 
 
 def _cycles(latency_ns: Floats) -> Int64:

@@ -183,6 +183,10 @@ class FakeServer:
         max_batch_size = int(self._served(model, version).config.get("max_batch_size", 0))
         return payload.shots(self._address, known, max_batch_size, version, items, data)
 
+    def needs_data(self, model: str, version: str) -> str | None:
+        """As a real server's."""
+        return payload.needs_data(self.metadata(model, version))
+
     def control_mode(self) -> ControlMode:
         """As it was made."""
         self._answer()

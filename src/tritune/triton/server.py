@@ -121,6 +121,10 @@ class TritonServer:
         known = self._metadata(model, version, config)
         return payload.shots(self._http.address, known, config.max_batch_size, version, items, data)
 
+    def needs_data(self, model: str, version: str) -> str | None:
+        """The sentence that asks for real values; see `payload.needs_data`."""
+        return payload.needs_data(self.metadata(model, version))
+
     def control_mode(self) -> ControlMode:
         """Whether models can be loaded; asked once, without changing anything. Without gRPC: fixed."""
         if self._mode is None:

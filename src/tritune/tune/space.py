@@ -167,7 +167,9 @@ def _instances(
     count = group.count if group else 1
     if count > MAX_INSTANCES_WITHOUT_EVIDENCE:
         return (
-            Candidate("instances", move((COUNT, 1)), f"{count} instances may fight for one device: a baseline"),
+            Candidate(
+                "instances", move((COUNT, 1)), f"{count} instances may fight for one device: a baseline"
+            ),
             Candidate("instances", move((COUNT, 2)), "two, against whichever of the others is better"),
         )
     if count == MAX_INSTANCES_WITHOUT_EVIDENCE:
@@ -191,7 +193,9 @@ def _instances(
 def _max_batch(config: ServingConfig, batches: Sequence[BatchRow]) -> tuple[Candidate, ...] | Passed:
     rows = [row for row in batches if row.executions >= MIN_EXECUTIONS and row.size >= 1]
     if config.max_batch_size <= 1 or len(rows) < 2:
-        return Passed("max batch size", "too few batch sizes were seen to tell whether larger ones are slower")
+        return Passed(
+            "max batch size", "too few batch sizes were seen to tell whether larger ones are slower"
+        )
     pace = {row.size: row.size / row.service_ns for row in rows}
     best = max(pace.values())
     cap = max(size for size, p in pace.items() if p >= WORTH * best)

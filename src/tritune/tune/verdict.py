@@ -50,8 +50,10 @@ def in_flight_cap(rate_per_s: float, timeout_ns: int, files: int) -> int:
 
 def needs_pair(comparison: Comparison) -> bool:
     """Whether a second pair, interleaved, is worth its two reloads: a gain that is seen but not clear."""
-    return comparison.verdict in ("better", "undecided") and comparison.ratio < 1 and (
-        comparison.verdict == "undecided" or comparison.high > CLEAR_RATIO
+    return (
+        comparison.verdict in ("better", "undecided")
+        and comparison.ratio < 1
+        and (comparison.verdict == "undecided" or comparison.high > CLEAR_RATIO)
     )
 
 

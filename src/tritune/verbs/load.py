@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tritune.model.measurement import Measurement
 from tritune.model.run import Manifest
 from tritune.model.slo import Slo
 from tritune.model.workload import Workload
@@ -35,9 +34,3 @@ def load(
     cell = measure(kit, workload, version, setting="as served", data=data)
     manifest, path = keep_cell(folder, kit, info.version, slo, cell)
     return cell, manifest, path
-
-
-def sender_kept_its_plan(measurement: Measurement) -> bool:
-    """Whether the generator kept its plan: lateness p99 at most 5 ms and at most a tenth of the median."""
-    median = measurement.latency["p50"].value or 0.0
-    return measurement.sender.lateness_p99_ns <= max(5e6, 0.1 * median)

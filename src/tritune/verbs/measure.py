@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from tritune.arrivals.processes import plan
 from tritune.errors import TrituneError
@@ -46,7 +47,9 @@ class Cell:
     snapshots: tuple[Snapshot, ...]
 
 
-def warm_up(kit: Instruments, workload: Workload, version: str, config: ServingConfig, data: bytes | None) -> None:
+def warm_up(
+    kit: Instruments, workload: Workload, version: str, config: ServingConfig, data: bytes | None
+) -> None:
     """Send at least 200 requests that reach every batch size on every instance; nothing is recorded.
 
     Fails when every one of them failed: measuring would only repeat that.
@@ -97,9 +100,7 @@ def measure(
     )
 
 
-def _send(
-    kit: Instruments, workload: Workload, shots: Sequence[Shot], stop: StopRule | None
-) -> LoadOutcome:
+def _send(kit: Instruments, workload: Workload, shots: Sequence[Shot], stop: StopRule | None) -> LoadOutcome:
     on_tick: Callable[..., None] = kit.progress.tick
     if workload.rate_per_s is not None:
         planned = plan(
@@ -151,8 +152,8 @@ def fold(
     metrics: Snapshot | None,
 ) -> Measurement:
     """The figures of one load; the window is None where the server could not be read afterwards."""
-    log = outcome.log
-    latency = log.latency_ns()
+    latency = outcome.log.latency_ns()
+    planned = np.sort(outcome.log.last_attempts().planned_ns)
     key = ModelKey(workload.model, version)
     server_window = window(snapshots[0], snapshots[1], key) if len(snapshots) > 1 else None
     summaries = None
@@ -167,9 +168,9 @@ def fold(
         workload=workload,
         requests=len(latency),
         seconds=outcome.seconds,
-        errors=log.errors_by_kind(),
+        errors=outcome.log.errors_by_kind(),
         latency=percentiles(latency),
-        block_p99_ns=block_p99(latency),
+        block_p99_ns=block_p99(latency, planned),
         window=server_window,
         sender=outcome.sender,
         summaries_us=summaries,

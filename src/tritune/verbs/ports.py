@@ -57,6 +57,9 @@ class Server(Protocol):
     def shots(self, model: str, version: str, items: int, data: bytes | None) -> tuple[Shot, ...]:
         """Complete inference requests of `items` rows: zeros after the metadata, or the JSON in `data`."""
 
+    def needs_data(self, model: str, version: str) -> str | None:
+        """The sentence that asks for real values where zeros would measure another model; None otherwise."""
+
     def control_mode(self) -> ControlMode:
         """Whether models can be loaded; asked without changing anything."""
 

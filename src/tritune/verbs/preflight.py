@@ -83,7 +83,7 @@ def refuse_unsafe_models(
     users = [name for name, config in others.items() if model in config.ensemble_steps]
     if users and caps_batch:
         raise TrituneError(
-            f"'{model}' is a step of the loaded ensemble '{users[0]}', and changing max_batch_size would break it",
+            f"'{model}' is a step of the loaded ensemble '{users[0]}': another max_batch_size would break it",
             slug="ensemble-step",
             hint="Leave that stage out with --stages delay,plain,preferred,instances.",
         )
@@ -125,9 +125,9 @@ def refuse_unsafe_folder(folder: ModelFolder | None, config: ServingConfig, *, s
     newer = folder.changed_since_load()
     if newer:
         raise TrituneError(
-            f"{newer} is newer than the load that is served: a trial would deploy it",
+            f"{newer} is newer than the server's process: a trial would deploy it",
             slug="newer-files",
-            hint="Load the model once yourself, check it, then tune.",
+            hint="Restart the server first; or, if it was loaded since, add --newer-files-ok.",
         )
     file = folder.config()
     if file is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
@@ -13,20 +14,21 @@ from tritune.model.config import Change
 from tritune.model.measurement import Comparison, Measurement
 from tritune.pbtxt.message import apply_json, same_json, view_json
 from tritune.stats.compare import compare
+from tritune.stats.trust import doubt
 from tritune.tune.progress import edits, meets
 from tritune.tune.result import Outcome, StepResult
 from tritune.tune.space import COUNT, STAGES, Candidate, Passed, Stage, candidates
+from tritune.tune.undo import KEEP
 from tritune.tune.verdict import abort_rule, keep, needs_pair
 from tritune.units import NS_PER_S, format_duration
 from tritune.verbs.request import TuneRequest
-from tritune.verbs.trials import Trials
+from tritune.verbs.trials import INTERRUPTED, Trials
 
-INTERRUPTED = "interrupted"
 # What one trial costs beside its windows: a reload and a warm-up. Only used to say and keep the budget.
 TRIAL_OVERHEAD_NS = 8 * NS_PER_S
 
 
-class CutShort(Exception):
+class CutShortError(Exception):
     """The tuning cannot go on; the original has to be put back. `why` is a sentence."""
 
     def __init__(self, why: str) -> None:
@@ -61,7 +63,7 @@ class Search:
         return meets(self.request.slo, self.cells)
 
     def run(self) -> None:
-        """Go through the stages; raises CutShort when interrupted or when the server fails."""
+        """Go through the stages; raises CutShortError when interrupted or when the server fails."""
         for stage in STAGES:
             if stage not in self.request.stages:
                 self._pass(stage, "left out on request (--stages)")
@@ -87,7 +89,8 @@ class Search:
             fresh = [c for c in offered if self._is_new(c)]
             if not fresh:
                 return
-            if not any([self._try(candidate) for candidate in fresh]) or stage != "instances":
+            kept = [self._try(candidate) for candidate in fresh]
+            if not any(kept) or stage != "instances":
                 return
 
     def _is_new(self, candidate: Candidate) -> bool:
@@ -114,11 +117,15 @@ class Search:
             cells, comparison, cut = self._measure(config_json, str(candidate.change))
         except TrituneError as error:
             if not self._put_back(before_json):
-                raise CutShort(error.message) from error
+                raise CutShortError(error.message) from error
             self._step(candidate, lines, "failed", error.message, None, ())
             return False
         if cut == INTERRUPTED:
-            raise CutShort(INTERRUPTED)
+            raise CutShortError(INTERRUPTED)
+        if why := next((w for w in map(doubt, cells) if w), ""):
+            self._put_back_or_stop(before_json)
+            self._step(candidate, lines, "failed", f"not measurable: {why}", None, cells)
+            return False
         if cut:
             self._put_back_or_stop(before_json)
             self._step(candidate, lines, "aborted", cut, comparison, cells)
@@ -131,23 +138,21 @@ class Search:
             self.rows = self._rows()
             if self.trials.journal is not None:
                 self.trials.journal.append(
-                    "keep", run=self.trials.run.path, before=before_json, after=config_json
+                    KEEP, run=self.trials.run.path, before=before_json, after=config_json
                 )
         else:
             self.rows = before_rows
         self._step(candidate, lines, "kept" if better else "undone", why, comparison, cells)
         return better
 
-    def _measure(
-        self, config_json: str, label: str
-    ) -> tuple[tuple[Measurement, ...], Comparison, str]:
+    def _measure(self, config_json: str, label: str) -> tuple[tuple[Measurement, ...], Comparison, str]:
         """The candidate's cells, the comparison with the best, and why a cell was broken off (or empty).
 
         A gain that is seen but not clear gets a second pair, interleaved: the best again, then the
         candidate again, so that a drift of the machine falls on both. A clear gain is confirmed by a
         second cell of its own.
         """
-        trials, stop = self.trials, abort_rule(self.baseline_p99)
+        trials, stop = self.trials, partial(abort_rule, self.baseline_p99)
         trials.switch(config_json)
         cells = [trials.measure(label, stop).measurement]
         comparison = compare(self.cells, cells)
@@ -192,13 +197,13 @@ class Search:
 
     def _put_back_or_stop(self, config_json: str) -> None:
         if not self._put_back(config_json):
-            raise CutShort("the best setting could not be loaded again")
+            raise CutShortError("the best setting could not be loaded again")
 
     def _put_back(self, config_json: str) -> bool:
         """Serve the best again at once after a trial that was broken off; False where that fails."""
         try:
             if not same_json(config_json, self.trials.loaded):
-                self.trials.load(config_json, "restored")
+                self.trials.load(config_json)
         except TrituneError:
             return False
         return True

@@ -12,19 +12,21 @@ from dataclasses import dataclass, field
 from tritune.diagnose.batches import batch_rows
 from tritune.diagnose.diagnose import diagnose
 from tritune.diagnose.result import Diagnosis
-from tritune.errors import TrituneError
+from tritune.errors import TrituneError, UsageError
 from tritune.model.config import Change
 from tritune.model.measurement import Measurement
 from tritune.model.server import ModelKey
 from tritune.pbtxt.diff import unified_diff
 from tritune.pbtxt.edit import edit
-from tritune.pbtxt.message import apply_json, same_json, text_of_json, view_json
+from tritune.pbtxt.message import apply_json, text_of_json, view_json
+from tritune.stats.trust import doubt
 from tritune.tune.progress import combined, meets
 from tritune.tune.result import Status, StepResult, TuneResult
 from tritune.tune.space import STAGES
+from tritune.tune.undo import FINISHED
 from tritune.units import NS_PER_S, format_duration
 from tritune.verbs.measure import Instruments
-from tritune.verbs.ports import Journal, ModelFolder, RunFolder
+from tritune.verbs.ports import Journal, ModelFolder, RunFolder, RunStore
 from tritune.verbs.preflight import (
     Served,
     refuse_foreign_traffic,
@@ -34,22 +36,28 @@ from tritune.verbs.preflight import (
     served,
 )
 from tritune.verbs.request import TuneRequest
-from tritune.verbs.search import INTERRUPTED, TRIAL_OVERHEAD_NS, CutShort, Search
-from tritune.verbs.trials import Trials
+from tritune.verbs.restore import undo
+from tritune.verbs.search import TRIAL_OVERHEAD_NS, CutShortError, Search
+from tritune.verbs.trials import INTERRUPTED, Trials
 
 BASELINE_CELLS = 2
 
 
 @dataclass
 class Tuning:
-    """One tuning under way. `guard` takes the lock and starts the watchdog; `folder` is the model's, if seen."""
+    """One tuning under way.
+
+    `guard(served, run)` takes the lock and starts the watchdog; `folder` is the model's, where it is seen.
+    `run` is the run folder, made once nothing was refused.
+    """
 
     kit: Instruments
     request: TuneRequest
-    run: RunFolder
-    guard: Callable[[Served], AbstractContextManager[Journal]]
+    store: RunStore
+    guard: Callable[[Served, str], AbstractContextManager[Journal]]
     folder: ModelFolder | None = None
     notes: list[str] = field(default_factory=list)
+    run: RunFolder | None = None
 
     def tune(self) -> TuneResult:
         """The whole story. Raises TrituneError for what is refused before anything was changed."""
@@ -58,11 +66,18 @@ class Tuning:
         kit.progress.step(f"looking at {model} on {kit.server.url}")
         self.server_version = kit.server.info().version
         self.now = served(kit.server, model, view_json, request.workload.version)
+        if request.data is None and (sentence := kit.server.needs_data(model, self.now.versions[0])):
+            raise UsageError(
+                sentence,
+                slug="needs-data",
+                hint="A request as you would POST it to the model's /infer endpoint, as a JSON file.",
+            )
         may_load = request.may_reload and self._preflight()
         if not request.may_reload:
             self.notes.append("reloads were not allowed (--allow-reload), so nothing was tried")
-        self.run.add_file("config/effective.json", self.now.config_json)
-        self.run.add_file("config/original.pbtxt", self._original_text())
+        self.run = run = self.store.create(model)
+        run.add_file("config/effective.json", self.now.config_json)
+        run.add_file("config/original.pbtxt", self._original_text())
         self.trials = Trials(
             kit,
             request.workload,
@@ -70,7 +85,7 @@ class Tuning:
             request.data,
             request.slo,
             self.server_version,
-            self.run,
+            run,
             request.max_reloads,
             request.load_deadline_s,
         )
@@ -79,6 +94,9 @@ class Tuning:
         self.diagnosis = self._diagnose(baseline)
         if any(cell.cut == INTERRUPTED for cell in baseline):
             return self._result("cut", baseline, None)
+        if why := next((w for w in map(doubt, baseline) if w), ""):
+            self.notes.append(f"nothing was tried, because the baseline cannot be believed: {why}")
+            return self._result("undecided", baseline, None)
         if meets(request.slo, baseline):
             return self._result("already met", baseline, None)
         if not may_load:
@@ -150,11 +168,11 @@ class Tuning:
         kit, request = self.kit, self.request
         window_s = baseline[0].seconds
         kit.progress.note(
-            f"at most {request.max_reloads} reloads and {format_duration(request.budget_ns)}; one trial takes "
-            f"about {format_duration(TRIAL_OVERHEAD_NS + 2 * window_s * NS_PER_S)}"
+            f"at most {request.max_reloads} reloads and {format_duration(request.budget_ns)}; one trial "
+            f"takes about {format_duration(TRIAL_OVERHEAD_NS + 2 * window_s * NS_PER_S)}"
         )
         curve = self.trials.curve_window()
-        with self.guard(self.now) as journal:
+        with self.guard(self.now, self.trials.run.path) as journal:
             self.trials.journal = journal
             search = Search(
                 self.trials, request, list(baseline), () if curve is None else batch_rows(curve), started_ns
@@ -164,13 +182,13 @@ class Tuning:
                 search.run()
                 self._leave(search)
                 status = "met" if search.met else "not met"
-            except CutShort as cut:
-                self._give_back(cut.why)
+            except CutShortError as cut:
+                self._give_back()
                 self.notes.append(f"cut short: {cut.why}; the original configuration is served again")
                 search.kept.clear()
                 status = "cut"
             except BaseException:
-                self._give_back("an error")
+                self._give_back()
                 raise
         return self._result(status, baseline, search)
 
@@ -179,25 +197,24 @@ class Tuning:
         final = self.now.config_json
         for change in search.kept:
             final = apply_json(change, final)
-        if not same_json(final, self.trials.loaded):
-            self.trials.load(final, "final", served_as="loaded")
+        if not search.kept:
+            self._give_back()
+            return
+        self.kit.progress.step("serving what was proven")
+        self.trials.switch(final)
         if self.trials.journal is not None:
-            self.trials.journal.append("finished", run=self.run.path, before=None, after=final)
-        if search.kept:
-            self.trials.warm_up()
+            self.trials.journal.append(FINISHED, run=self.trials.run.path, before=None, after=final)
 
-    def _give_back(self, why: str) -> None:
-        """Serve the original again, whatever happened; a failure here is told with the way out."""
+    def _give_back(self) -> None:
+        """Serve the original again and prove it; a failure here is told with the way out."""
+        self.kit.progress.step("putting the original configuration back")
+        model = self.request.workload.model
         try:
-            if not same_json(self.now.config_json, self.trials.loaded):
-                self.trials.load(self.now.config_json, "restoring", served_as="restored")
-            elif self.trials.journal is not None:
-                self.trials.journal.append(
-                    "restored", run=self.run.path, before=None, after=self.now.config_json
-                )
+            if self.trials.journal is not None:
+                undo(self.kit.server, self.trials.journal, model, clock=self.kit.clock)
         except TrituneError as error:
             raise TrituneError(
-                f"after {why} the original configuration could not be put back: {error.message}",
+                f"the original configuration could not be put back: {error.message}",
                 slug="not-restored",
                 hint=f"The watchdog goes on trying; or run `tritune restore {self.kit.server.url}`.",
             ) from error
@@ -235,12 +252,14 @@ class Tuning:
             )
         after_json = apply_json(change, self.now.config_json) if change.settings else self.now.config_json
         steps: tuple[StepResult, ...] = tuple(search.steps) if search is not None else ()
-        if search is None and status in ("already met", "advice"):
-            why = f"{self.request.slo} is met as it is" if status == "already met" else "advice only"
+        if search is None:
+            why = {"already met": f"{self.request.slo} is met as it is", "advice": "advice only"}.get(
+                status, "the baseline could not be measured"
+            )
             steps = tuple(StepResult(stage, Change(()), (), "", "not tried", why) for stage in STAGES)
         if change.settings:
-            self.run.add_file("config/tuned.pbtxt", edited)
-            self.run.add_file("config.diff", unified_diff(text, edited, path))
+            self.trials.run.add_file("config/tuned.pbtxt", edited)
+            self.trials.run.add_file("config.diff", unified_diff(text, edited, path))
         return TuneResult(
             status=status,
             url=self.kit.server.url,
@@ -273,6 +292,5 @@ class Tuning:
             return ()
         return (
             f"tritune restore {url} --model {model}   # undo: serve the original again",
-            "an override is lost when the server restarts: edit the file (config.diff), touch config.pbtxt, "
-            "then load the model",
+            "touch config.pbtxt, then load the model   # to make it last: after applying config.diff to the file",
         )
