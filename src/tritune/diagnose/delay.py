@@ -30,8 +30,9 @@ def delay_queue_ns(context: Context) -> float | None:
         followers = max(0.0, size - k)
         filled = size in preferred or size >= largest
         first = min(delay, followers / rate * 1e9) if filled else delay
-        mean_follower = first / 2
-        waited += executions * (k * first + followers * mean_follower)
+        # The last request of a filled batch waits for nobody; those behind a first request that waits out
+        # the delay arrive anywhere in it.
+        waited += executions * (size * first / 2 if filled else k * first + followers * first / 2)
         first_waited += executions * first
         items += executions * size
     if items <= 0:

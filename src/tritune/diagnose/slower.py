@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritune.diagnose.context import Context
+from tritune.twin.service import peak
 
 # 10 executions give a mean within about 10 % for a service time that varies by a third.
 MIN_EXECUTIONS = 10
@@ -30,11 +31,11 @@ class Slower:
 def slower_sizes(context: Context) -> Slower | None:
     """None where throughput b / S(b) rises (or stays) up to the largest size with enough executions."""
     curve = {size: p for size, p in context.curve.items() if p.executions >= MIN_EXECUTIONS}
-    if len(curve) < 2:
+    top = peak(context.curve, 1)
+    if top is None:
         return None
-    rates = {size: size / p.ns for size, p in curve.items()}
-    best = max(rates, key=lambda size: rates[size])
-    slower = tuple(size for size in rates if size > best and rates[size] <= (1 - LOSS) * rates[best])
+    best, best_rate = top.best_size, top.items_per_s / 1e9
+    slower = tuple(s for s, p in curve.items() if s > best and s / p.ns <= (1 - LOSS) * best_rate)
     if not slower:
         return None
     busy = {size: p.ns * p.executions for size, p in context.curve.items()}
@@ -42,7 +43,7 @@ def slower_sizes(context: Context) -> Slower | None:
     return Slower(
         best=best,
         slower=slower,
-        loss=1 - rate / rates[best],
+        loss=1 - rate / best_rate,
         busy_share=sum(busy[s] for s in slower) / sum(busy.values()),
         executions=sum(curve[s].executions for s in slower),
     )

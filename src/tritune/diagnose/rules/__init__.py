@@ -1,4 +1,4 @@
-"""One file per cause: `find(context)` gives a Finding or None. The order is the taxonomy's, saturation last."""
+"""One file per cause: `find(context)` gives a Finding or None. Order as in the taxonomy."""
 
 from __future__ import annotations
 

@@ -54,8 +54,8 @@ def _evidence(context: Context, made: float, load: float) -> tuple[str, ...]:
             f"({context.queue_ns / context.request_ns:.0%} of the mean request)"
         ),
         (
-            f"max_queue_delay {format_duration(context.delay_ns)} at this rate makes about "
-            f"{format_duration(made)} of queue by itself; an execution takes {format_duration(context.service_ns)}"
+            f"max_queue_delay {format_duration(context.delay_ns)} at this rate makes "
+            f"{format_duration(made)} of queue; an execution takes {format_duration(context.service_ns)}"
         ),
     ]
     if context.capacity is not None:

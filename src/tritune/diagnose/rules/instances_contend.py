@@ -69,7 +69,7 @@ def _from_one_window(context: Context) -> tuple[Confidence | None, list[str]]:
     if bend is not None and bend >= MIN_KINK:
         return "medium", [
             (
-                f"a batch of 1, which may start beside idle instances, is {bend:.0%} faster than larger sizes "
+                f"a batch of 1, which may start beside idle ones, is {bend:.0%} faster than larger sizes "
                 "let expect, which start only when all are busy"
             )
         ]

@@ -40,7 +40,7 @@ def find(context: Context) -> Finding | None:
         confidence="high" if certain else "medium",
         evidence=(
             (
-                f"max_queue_delay 0 and preferred sizes up to {largest}: a batch is closed when it reaches one, "
+                f"max_queue_delay 0 and preferred sizes up to {largest}: a batch that reaches one is closed, "
                 f"although max_batch_size is {context.config.max_batch_size}"
             ),
             (
