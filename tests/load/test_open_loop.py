@@ -1,6 +1,7 @@
 """Requests go out at their planned instants, whatever the server does."""
 
 import gc
+import os
 import sys
 
 import numpy as np
@@ -150,7 +151,7 @@ def test_an_empty_plan_sends_nothing(engine, responder):
 
 
 def test_the_interpreter_is_left_as_it_was(engine, responder):
-    switch = sys.getswitchinterval()
+    switch, policy = sys.getswitchinterval(), os.sched_getscheduler(0)
     engine.open_loop(
         responder.target,
         constant(1000, 0.05),
@@ -161,3 +162,19 @@ def test_the_interpreter_is_left_as_it_was(engine, responder):
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
     assert sys.getswitchinterval() == switch
+    assert os.sched_getscheduler(0) == policy
+
+
+def test_without_the_right_to_a_higher_priority_it_sends_all_the_same(engine, responder, monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    outcome = engine.open_loop(
+        responder.target,
+        constant(500, 0.05),
+        [responder.shot("delay/0")],
+        timeout_ns=5 * SECOND,
+        max_in_flight=100,
+    )
+    assert outcome.log.kind.tolist() == [Kind.OK] * 25

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 
 from tritune.load.attempts import Attempts
 
@@ -15,6 +16,7 @@ class ClosedLoop:
     """
 
     LEAD_NS = 0
+    priority = nullcontext
 
     def __init__(
         self, attempts: Attempts, concurrency: int, count: int | None, duration_ns: int | None

@@ -156,7 +156,7 @@ async def _drive(
     try:
         if not await _connect(target, connections, attempts):
             return 0.0, 0.0
-        with quiet():
+        with quiet(), driver.priority():
             start = time.monotonic_ns() + driver.LEAD_NS
             cpu_ns = time.process_time_ns()
             attempts.start(start)

@@ -7,6 +7,7 @@ import time
 
 from tritune.load.attempts import Attempts
 from tritune.load.pacer import Pacer
+from tritune.load.priority import at_once
 
 
 class OpenLoop:
@@ -18,6 +19,7 @@ class OpenLoop:
     """
 
     LEAD_NS = 5_000_000  # before the run's time 0, so that a request planned at 0 is not late
+    priority = staticmethod(at_once)
 
     def __init__(self, attempts: Attempts, loop: asyncio.AbstractEventLoop, max_in_flight: int) -> None:
         self._attempts = attempts
