@@ -42,7 +42,8 @@ def files(draw: st.DrawFn) -> str:
         opening, closing = draw(signs)
         if draw(st.booleans()):
             body = " ".join(fields)
-            return f"{name}{draw(block_gap)}{opening}{' ' + body + ' ' if body else ''}{closing}{draw(separator)}"
+            inside = f" {body} " if body else ""
+            return f"{name}{draw(block_gap)}{opening}{inside}{closing}{draw(separator)}"
         indent = draw(st.sampled_from(["  ", "    ", "\t", ""]))
         body = "".join(f"{indent}{field}{draw(comment)}{newline}" for field in fields)
         return f"{name}{draw(block_gap)}{opening}{newline}{body}{closing}{draw(separator)}"

@@ -6,6 +6,7 @@ import difflib
 from pathlib import Path
 
 import pytest
+
 from tritune.errors import TrituneError
 from tritune.model.config import Change, Setting, Value
 from tritune.pbtxt import edit as editing
@@ -149,11 +150,11 @@ def test_single_edits_of_case_files_and_back(path: Path) -> None:
 
 
 def test_an_edit_that_would_not_mean_the_change_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(editing, "_set", lambda text, setting: text)
+    monkeypatch.setattr(editing, "_set", lambda text, setting, style: text)
     with pytest.raises(TrituneError, match="cannot be edited safely") as raised:
         edit("max_batch_size: 8", to(("max_batch_size", 16)))
     assert raised.value.slug == "edit-refused"
-    monkeypatch.setattr(editing, "_set", lambda text, setting: "max_batch_size: 16 }")
+    monkeypatch.setattr(editing, "_set", lambda text, setting, style: "max_batch_size: 16 }")
     with pytest.raises(TrituneError) as raised:
         edit("max_batch_size: 8", to(("max_batch_size", 16)))
     assert raised.value.slug == "edit-refused"

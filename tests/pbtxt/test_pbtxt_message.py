@@ -73,7 +73,8 @@ def test_view_of_a_text() -> None:
     view = message.view_text(
         "max_batch_size: 4 instance_group { kind: KIND_GPU gpus: [0, 1] } instance_group { passive: true }"
         "dynamic_batching { priority_levels: 2 preserve_ordering: true default_queue_policy {"
-        " timeout_action: DELAY default_timeout_microseconds: 9 allow_timeout_override: true max_queue_size: 7 } }"
+        " timeout_action: DELAY default_timeout_microseconds: 9 allow_timeout_override: true"
+        " max_queue_size: 7 } }"
         "model_transaction_policy { decoupled: true } input { data_type: TYPE_BF16 allow_ragged_batch: true }"
     )
     assert view.instance_group == (InstanceGroup("", "KIND_GPU", 1, (0, 1)), InstanceGroup(passive=True))

@@ -21,9 +21,11 @@ def edit(text: str, change: Change, path: str = message.PATH) -> str:
     """
     before = message.parse(text, path)
     wanted = apply(change, before)
-    edited = text
+    edited, style = text, style_of(document(text))  # the file's own style, even if emptied on the way
     for setting in all_settings(change, before):
-        edited = _set(edited, setting)
+        edited = _set(edited, setting, style)
+    if text and not text.endswith("\n"):  # emptied on the way, it would end like a new file
+        edited = edited.removesuffix("\n").removesuffix("\r")
     try:
         accepted = message.same(message.parse(edited, path), wanted)
     except TrituneError:
@@ -37,13 +39,12 @@ def edit(text: str, change: Change, path: str = message.PATH) -> str:
     return edited
 
 
-def _set(text: str, setting: Setting) -> str:
+def _set(text: str, setting: Setting, style: Style) -> str:
     now = document(text)
     if not (setting.value is None and now.find(setting.path)):
         parsed = message.parse(text)
         if message.same(apply(Change((setting,)), parsed), parsed):
             return text
-    style = style_of(now)
     value = setting.value
     if value is None or value == ():
         return _removed(text, setting.path)

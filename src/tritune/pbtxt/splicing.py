@@ -25,7 +25,7 @@ def without(document: Document, field: Field) -> str:
     following = after.lstrip()
     if before.strip() and (following[:1] in ("}", ">", "]", "#", "")):
         start, stop = begin + len(before.rstrip()), field.stop
-        if text[start - 1] in ",;" and field.stop == field.end:
+        if text[start - 1] in ",;" and field.stop == field.end and following[:1] in ("}", ">"):
             start -= 1
     else:
         start, stop = field.start, end - len(following)
