@@ -2,7 +2,8 @@
 
 A batch of b items costs, in milliseconds,
 
-    S(b) = base_ms + per_item_ms * b + per_item2_ms * max(0, b - knee)**2
+    S(b) = base_ms + per_item_ms * b                                          for b <= knee
+    S(b) = base_ms + per_item_ms * b + spill_ms + per_item2_ms * (b - knee)**2  for b > knee
 
 times a random factor (lognormal, mean 1, coefficient of variation noise_cv), times
 
@@ -11,9 +12,12 @@ times a random factor (lognormal, mean 1, coefficient of variation noise_cv), ti
 The output is y = x + 1, so that an answer can be checked. One execute() is one execution, whatever the number
 of requests in it. The time runs from the start of execute() to an absolute instant, so errors do not add up.
 
-Configuration, all in `parameters`, all optional: base_ms, per_item_ms, per_item2_ms, knee, contention,
-noise_cv, seed, device (a name; instances that give the same name on one host share one device), and
+Configuration, all in `parameters`, all optional: base_ms, per_item_ms, knee (default: none), spill_ms (what
+leaving the fast memory costs, once per batch), per_item2_ms, contention, noise_cv, seed, device, and
 engine_max_batch_size (loading fails where max_batch_size is larger, as with a compiled engine).
+
+All models of one repository share one device, and two servers side by side do not disturb each other. Where
+models give a name in `device`, all that give the same name on this host (and user) share one device instead.
 
 Runs inside Triton's own Python environment: numpy and the standard library only.
 """
@@ -31,6 +35,7 @@ import struct
 import tempfile
 import threading
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +84,8 @@ class TritonPythonModel:
         self.base_ms = float(given.get("base_ms", 1))
         self.per_item_ms = float(given.get("per_item_ms", 0))
         self.per_item2_ms = float(given.get("per_item2_ms", 0))
-        self.knee = int(given.get("knee", 0))
+        self.knee = int(given.get("knee", 2**31))
+        self.spill_ms = float(given.get("spill_ms", 0))
         self.contention = float(given.get("contention", 0))
         self.noise_cv = float(given.get("noise_cv", 0))
         limit = int(given.get("engine_max_batch_size", 0))
@@ -87,14 +93,16 @@ class TritonPythonModel:
             raise pb_utils.TritonModelException(
                 f"max_batch_size {config['max_batch_size']} is more than the engine was built for ({limit})"
             )
-        self.device = Device(given.get("device", config["name"]))
+        repository = str(Path(args["model_repository"]).parent)
+        self.device = Device(given.get("device") or f"{zlib.crc32(repository.encode()):08x}")
         self.random = random.Random(f"{given.get('seed', 1)}/{args['model_instance_name']}")  # noqa: S311
         self.thread: int | None = None
 
     def alone_ns(self, items: int) -> float:
         """How long this execution takes on a device of its own, ns."""
-        over = max(0, items - self.knee)
-        ms = self.base_ms + self.per_item_ms * items + self.per_item2_ms * over * over
+        ms = self.base_ms + self.per_item_ms * items
+        if items > self.knee:
+            ms += self.spill_ms + self.per_item2_ms * (items - self.knee) ** 2
         if self.noise_cv > 0:
             variance = math.log1p(self.noise_cv**2)
             ms *= math.exp(self.random.gauss(0, math.sqrt(variance)) - variance / 2)
