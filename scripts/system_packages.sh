@@ -1,10 +1,12 @@
 #!/bin/sh
 # What the tests need from the system: a browser for the report, hey as an independent load generator, and
-# libpython for Triton's Python stub. Installed where we are root on Debian; elsewhere named in one sentence.
+# git and patch to apply a diff. Installed where we are root on Debian; elsewhere named in one sentence.
 set -eu
 missing=""
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
-command -v hey >/dev/null 2>&1 || missing="$missing hey"
+for program in hey git patch; do
+  command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
+done
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import trustme
 
 from tritune.load.engine import HttpLoadEngine
 from tritune.model.load import Shot, Target
@@ -55,9 +56,13 @@ def own_responder():
 
 
 @pytest.fixture(scope="session")
-def certificate():
-    """A key and a certificate for localhost, made for these tests only."""
-    return str(HERE / "localhost.pem")
+def certificate(tmp_path_factory):
+    """A key, its certificate for localhost and 127.0.0.1, and the authority's, in one file, made for this run."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    file = tmp_path_factory.mktemp("tls") / "localhost.pem"
+    file.write_bytes(issued.private_key_and_cert_chain_pem.bytes() + authority.cert_pem.bytes())
+    return str(file)
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tritune.errors import ExitCode
-
 
 def demo(
     *,
@@ -69,4 +67,4 @@ def demo(
         say(f"  the change      {path}/config.diff")
     say(f"  the report      {path}/report.html   (open it in a browser)")
     say(f"  all of it again tritune report {path}")
-    return exit_code(result.status) if result.status != "already met" else ExitCode.OK
+    return exit_code(result)

@@ -52,7 +52,7 @@ def load(
 
     objective = parse_slo(slo) if slo else None
 
-    from tritune.cli.output import print_json, say
+    from tritune.cli.output import cut_code, print_json, say
     from tritune.cli.wiring import connect, instruments
     from tritune.report.content.load import load_document
     from tritune.report.render.text import print_text
@@ -72,11 +72,9 @@ def load(
     else:
         print_text(load_document(manifest, cell.log))
     say(f"Wrote {path}")
-    if cell.measurement.cut == "interrupted":
-        return ExitCode.INTERRUPTED
-    if cell.measurement.cut:
-        say(f"error: the run was cut short: {cell.measurement.cut}; what was measured is kept")
-        return ExitCode.FAILED
+    if cut := cell.measurement.cut:
+        say(f"error: the run was cut short ({cut}); what was measured is kept")
+        return cut_code(cut)
     if why := doubt(cell.measurement):
         say(f"error: not trustworthy: {why}")
         return ExitCode.NOT_TRUSTWORTHY

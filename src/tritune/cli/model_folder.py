@@ -17,7 +17,7 @@ START_TOLERANCE_S = 2.0
 
 
 class RealModelFolder:
-    """Satisfies `ports.ModelFolder`. `started`: when the server's process began (epoch, s), None = unknown."""
+    """Satisfies `ports.ModelFolder`. `started`: when the server's process began (epoch, s), if known."""
 
     def __init__(self, config: Path, started: float | None = None) -> None:
         self._config = config / CONFIG if config.is_dir() else config

@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+from tritune.errors import ExitCode
+from tritune.model.load import INTERRUPTED, TERMINATED
+
 
 def print_json(kind: str, value: Any) -> None:
     """One JSON object on stdout: {"schema": "tritune.<kind>/1", ...the value's fields}."""
@@ -16,6 +19,12 @@ def print_json(kind: str, value: Any) -> None:
         msgspec.json.format(msgspec.json.encode({"schema": f"tritune.{kind}/1", **fields}), indent=2).decode()
     )
     sys.stdout.write("\n")
+
+
+def cut_code(cut: str) -> ExitCode:
+    """The exit code of a run that was cut short for this reason."""
+    codes = {INTERRUPTED: ExitCode.INTERRUPTED, TERMINATED: ExitCode.TERMINATED}
+    return codes.get(cut, ExitCode.FAILED)
 
 
 def say(text: str) -> None:

@@ -66,7 +66,8 @@ class Play:
         copy = repository.with_name("models-tuned")
         shutil.copytree(repository, copy)
         file = copy / self.workload.model / CONFIG
-        file.write_text(edit(file.read_text(), result.change))
+        # Bytes, so that the file's own line ends stay.
+        file.write_bytes(edit(file.read_bytes().decode(), result.change).encode())
         return copy
 
     def told(self, result: TuneResult, before: Testimony, after: Testimony | None) -> TuneResult:

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from tritune.cli.options import Traffic, Where, read_data, workload
 from tritune.errors import ExitCode, UsageError
+from tritune.tune.result import TuneResult
 from tritune.tune.space import STAGES, Stage
 from tritune.units import parse_duration
 
@@ -129,13 +130,14 @@ def tune(
     else:
         print_text(tuning_document(result))
     say(f"Wrote {path} (report.html{', config.diff' if result.diff else ''})")
-    return exit_code(result.status)
+    return exit_code(result)
 
 
-def exit_code(status: str) -> ExitCode:
+def exit_code(result: TuneResult) -> ExitCode:
     """What a tuning's outcome says to a script."""
-    if status == "not met":
-        return ExitCode.OBJECTIVE_NOT_MET
-    if status == "undecided":
-        return ExitCode.NOT_TRUSTWORTHY
-    return ExitCode.INTERRUPTED if status == "cut" else ExitCode.OK
+    from tritune.cli.output import cut_code
+
+    if result.status == "cut":
+        return cut_code(result.cut)
+    codes = {"not met": ExitCode.OBJECTIVE_NOT_MET, "undecided": ExitCode.NOT_TRUSTWORTHY}
+    return codes.get(result.status, ExitCode.OK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from tritune.load.open_loop import OpenLoop
 from tritune.load.quiet import quiet
 from tritune.load.signals import ending_signals
 from tritune.load.ticks import Ticker
-from tritune.model.load import LoadOutcome, Shot, Target, Tick
+from tritune.model.load import INTERRUPTED, TERMINATED, LoadOutcome, Shot, Target, Tick
 from tritune.model.measurement import Sender
 from tritune.model.requests import Int64, RequestLog
 
@@ -29,7 +30,6 @@ except ImportError:  # no wheel for this system: requests are sent all the same,
 else:
     new_event_loop = uvloop.new_event_loop
 
-INTERRUPTED = "interrupted"
 # Opened before the clock starts, so that the first requests need not; a run that needs more opens more.
 FIRST_CONNECTIONS = 8
 # Rows of a closed loop that only time ends; doubled when they are used up.
@@ -43,16 +43,13 @@ class HttpLoadEngine:
     """Satisfies verbs.ports.LoadEngine. Runs in the calling thread until the load is over.
 
     Ends early, with what was measured kept and the reason in `LoadOutcome.cut`: more than max_in_flight
-    unanswered requests; the server gone (`attempts.GONE`); a sentence from `stop`; SIGINT or SIGTERM
-    (INTERRUPTED, in the main thread only; `last_signal` then holds the number, and a second signal ends
-    the wait for the last answers). Requests that were due are in the log; those planned for later are not.
+    unanswered requests; the server gone (`attempts.GONE`); a sentence from `stop`; SIGINT (INTERRUPTED) or
+    SIGTERM and SIGHUP (TERMINATED), in the main thread only; a second signal ends the wait for the last
+    answers. Requests that were due are in the log; those planned for later are not.
 
     `on_tick` and `stop` are called in another thread, one call at a time. Raises TrituneError where no
     connection can be made at the start.
     """
-
-    def __init__(self) -> None:
-        self.last_signal: int | None = None
 
     def open_loop(
         self,
@@ -128,14 +125,12 @@ class HttpLoadEngine:
         attempts = Attempts(loop, columns, [shot.data for shot in shots], timeout_ns)
         driver = make_driver(attempts, loop)
         ticker = Ticker(loop, attempts, driver.due_at, on_tick, stop)
-        self.last_signal = None
 
         def on_signal(number: int) -> None:
-            self.last_signal = number
             if attempts.cut:
                 attempts.give_up()
             else:
-                attempts.stop(INTERRUPTED)
+                attempts.stop(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
         try:
             with ending_signals(loop, on_signal):

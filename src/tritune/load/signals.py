@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_ENDING = (signal.SIGINT, signal.SIGTERM)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def ending_signals(loop: asyncio.AbstractEventLoop, on_signal: Callable[[int], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM call `on_signal` in the loop; the handlers from before come back afterwards.
+    """SIGINT, SIGTERM and SIGHUP call `on_signal` in the loop; the handlers from before come back afterwards.
 
     Does nothing outside the main thread, where Python allows no handlers.
     """

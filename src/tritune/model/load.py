@@ -9,6 +9,11 @@ import msgspec
 from tritune.model.measurement import Sender
 from tritune.model.requests import RequestLog
 
+# Why a load ended when a person or the system asked for it (`LoadOutcome.cut`).
+INTERRUPTED = "interrupted"
+TERMINATED = "terminated"
+BY_HAND = (INTERRUPTED, TERMINATED)
+
 
 @dataclass(frozen=True)
 class Target:

@@ -30,7 +30,9 @@ class StepResult(msgspec.Struct, frozen=True):
 
 
 class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a report needs. `diff` is the unified diff of config.pbtxt, may be empty."""
+    """Everything that a report needs. `diff` is the unified diff of config.pbtxt, may be empty.
+
+    `cut` says why a tuning with the status "cut" ended early."""
 
     status: Status
     url: str
@@ -48,6 +50,7 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     diagnosis: Diagnosis | None
     steps: tuple[StepResult, ...]
     reloads: int
+    cut: str = ""
     next_commands: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     views: tuple[View, ...] = ()

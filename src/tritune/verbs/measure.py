@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from tritune.arrivals.processes import plan
-from tritune.errors import TrituneError
+from tritune.errors import ExitCode, TrituneError
 from tritune.model.config import ServingConfig
-from tritune.model.load import LoadOutcome, Shot
+from tritune.model.load import BY_HAND, INTERRUPTED, TERMINATED, LoadOutcome, Shot
 from tritune.model.measurement import Measurement
 from tritune.model.requests import RequestLog
 from tritune.model.server import ModelKey, Snapshot, window
@@ -23,7 +23,7 @@ WARM_UP_REQUESTS = 200
 WARM_UP_BUDGET_S = 20.0
 # The python backend reports statistics after its responses were sent; give the last batch time to count.
 SETTLE_S = 0.1
-TICKS_PER_S = 2
+_CODES = {INTERRUPTED: ExitCode.INTERRUPTED, TERMINATED: ExitCode.TERMINATED}
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,12 @@ def warm_up(
         budget_s=WARM_UP_BUDGET_S,
         timeout_ns=workload.timeout_ns,
     )
+    if done.cut:
+        raise TrituneError(
+            f"the warm-up was cut short: {done.cut}",
+            slug=done.cut if done.cut in BY_HAND else "server-gone",
+            exit_code=_CODES.get(done.cut, ExitCode.FAILED),
+        )
     if done.errors and done.errors == done.requests:
         raise TrituneError(
             f"all {done.requests} warm-up requests to '{workload.model}' failed",

@@ -11,6 +11,7 @@ from tritune.diagnose.batches import batch_rows
 from tritune.diagnose.result import BatchRow
 from tritune.errors import TrituneError
 from tritune.model.config import Change
+from tritune.model.load import BY_HAND
 from tritune.model.measurement import Comparison, Measurement
 from tritune.pbtxt.message import apply_json, same_json, view_json
 from tritune.stats.compare import compare
@@ -22,7 +23,7 @@ from tritune.tune.undo import KEEP
 from tritune.tune.verdict import abort_rule, keep, needs_pair
 from tritune.units import NS_PER_S, format_duration
 from tritune.verbs.request import TuneRequest
-from tritune.verbs.trials import INTERRUPTED, Trials
+from tritune.verbs.trials import Trials
 
 # What one trial costs beside its windows: a reload and a warm-up. Only used to say and keep the budget.
 TRIAL_OVERHEAD_NS = 8 * NS_PER_S
@@ -116,12 +117,12 @@ class Search:
         try:
             cells, comparison, cut = self._measure(config_json, str(candidate.change))
         except TrituneError as error:
-            if not self._put_back(before_json):
+            if error.slug in BY_HAND or not self._put_back(before_json):
                 raise CutShortError(error.message) from error
             self._step(candidate, lines, "failed", error.message, None, ())
             return False
-        if cut == INTERRUPTED:
-            raise CutShortError(INTERRUPTED)
+        if cut in BY_HAND:
+            raise CutShortError(cut)
         if why := next((w for w in map(doubt, cells) if w), ""):
             self._put_back_or_stop(before_json)
             self._step(candidate, lines, "failed", f"not measurable: {why}", None, cells)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tritune.errors import TrituneError
+from tritune.model.load import BY_HAND
 from tritune.model.server import ModelKey, ServerWindow, Snapshot, window
 from tritune.model.slo import Slo
 from tritune.model.workload import Workload
@@ -24,7 +25,6 @@ from tritune.verbs.preflight import FOREIGN_SHARE, Served, foreign_share, ready_
 READY_S = 30.0
 # How often one cell is tried on a machine that is busy with something else.
 TRIES = 3
-INTERRUPTED = "interrupted"
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Trials:
         for left in reversed(range(TRIES)):
             cell = self._measure(setting, stop() if stop else None)
             why = doubt(cell.measurement)
-            if not why or cell.measurement.cut == INTERRUPTED or not left:
+            if not why or cell.measurement.cut in BY_HAND or not left:
                 break
             self.kit.progress.note(f"measuring again: {why}")
         return cell

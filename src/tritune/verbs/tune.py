@@ -14,6 +14,7 @@ from tritune.diagnose.diagnose import diagnose
 from tritune.diagnose.result import Diagnosis
 from tritune.errors import TrituneError, UsageError
 from tritune.model.config import Change
+from tritune.model.load import BY_HAND
 from tritune.model.measurement import Measurement
 from tritune.model.server import ModelKey
 from tritune.pbtxt.diff import unified_diff
@@ -38,7 +39,7 @@ from tritune.verbs.preflight import (
 from tritune.verbs.request import TuneRequest
 from tritune.verbs.restore import undo
 from tritune.verbs.search import TRIAL_OVERHEAD_NS, CutShortError, Search
-from tritune.verbs.trials import INTERRUPTED, Trials
+from tritune.verbs.trials import Trials
 
 BASELINE_CELLS = 2
 
@@ -58,6 +59,7 @@ class Tuning:
     folder: ModelFolder | None = None
     notes: list[str] = field(default_factory=list)
     run: RunFolder | None = None
+    cut: str = ""
 
     def tune(self) -> TuneResult:
         """The whole story. Raises TrituneError for what is refused before anything was changed."""
@@ -92,7 +94,8 @@ class Tuning:
         started_ns = kit.clock.now_ns()
         baseline = self._baseline()
         self.diagnosis = self._diagnose(baseline)
-        if any(cell.cut == INTERRUPTED for cell in baseline):
+        if any(cell.cut in BY_HAND for cell in baseline):
+            self.cut = baseline[-1].cut
             return self._result("cut", baseline, None)
         if why := next((w for w in map(doubt, baseline) if w), ""):
             self.notes.append(f"nothing was tried, because the baseline cannot be believed: {why}")
@@ -140,7 +143,7 @@ class Tuning:
         for number in range(1, BASELINE_CELLS + 1):
             self.kit.progress.step(f"measuring the baseline ({number} of {BASELINE_CELLS})")
             cells.append(self.trials.measure("baseline").measurement)
-            if cells[-1].cut == INTERRUPTED:
+            if cells[-1].cut in BY_HAND:
                 break
         answered = cells[0].requests - sum(cells[0].errors.values())
         if not answered:
@@ -184,7 +187,8 @@ class Tuning:
                 status = "met" if search.met else "not met"
             except CutShortError as cut:
                 self._give_back()
-                self.notes.append(f"cut short: {cut.why}; the original configuration is served again")
+                self.cut = cut.why
+                self.notes.append(f"cut short ({cut.why}); the original configuration is served again")
                 search.kept.clear()
                 status = "cut"
             except BaseException:
@@ -262,6 +266,7 @@ class Tuning:
             self.trials.run.add_file("config.diff", unified_diff(text, edited, path))
         return TuneResult(
             status=status,
+            cut=self.cut,
             url=self.kit.server.url,
             server_version=self.server_version,
             model=self.request.workload.model,
@@ -292,5 +297,5 @@ class Tuning:
             return ()
         return (
             f"tritune restore {url} --model {model}   # undo: serve the original again",
-            "touch config.pbtxt, then load the model   # to make it last: after applying config.diff to the file",
+            "touch config.pbtxt, then load the model   # to make it last, after applying config.diff",
         )
