@@ -51,6 +51,11 @@ class Table(msgspec.Struct, frozen=True, tag="table"):
         if any(len(row) != width for row in self.rows) or len(self.alignment) not in (0, width):
             raise ValueError(f"the table '{self.title}' has {width} columns, and a row or alignment differs")
 
+    @property
+    def prose(self) -> bool:
+        """Whether it holds sentences rather than figures: every column is said to stand left."""
+        return bool(self.alignment) and "right" not in self.alignment
+
     def align(self, column: int) -> Align:
         """Left for the first column and right for the others, unless said otherwise."""
         return self.alignment[column] if self.alignment else "left" if column == 0 else "right"
@@ -59,6 +64,7 @@ class Table(msgspec.Struct, frozen=True, tag="table"):
 class Chart(msgspec.Struct, frozen=True, tag="chart"):
     """A Vega-Lite specification that holds its data; `fallback` says the same without a picture.
 
+    `reading` explains what only the picture shows (bars, marks); `notes` belong to the figures themselves.
     `narrow`: half the width of a page is enough, so that two may stand side by side.
     """
 
@@ -66,6 +72,7 @@ class Chart(msgspec.Struct, frozen=True, tag="chart"):
     alt: str
     spec: dict[str, Any]
     fallback: Table
+    reading: str = ""
     notes: tuple[str, ...] = ()
     narrow: bool = False
 

@@ -175,7 +175,7 @@ def _over_time(log: RequestLog, main: Clause | None) -> Chart:
         f"Median and slowest answer in {count(len(rows), 'equal span')} of planned time.",
         timeline(log, main),
         table,
-        ("By planned instant. A dark triangle at the bottom marks a span with failed requests.",),
+        "By planned instant. A dark triangle at the bottom marks a span with failed requests.",
     )
 
 
@@ -190,5 +190,5 @@ def _sender(log: RequestLog) -> Chart:
         f"Percentiles of the latency and of the sender's lateness, {count(len(log), 'attempt')}.",
         lateness(log),
         table,
-        ("Lateness below 1 us is drawn as 1 us.",),
+        "Lateness below 1 us is drawn as 1 us.",
     )

@@ -38,10 +38,10 @@ def percentile_ladder(phases: Phases, limit: Clause | None) -> Chart | None:
         f"{name}: p50 {duration(m.latency.get('p50'))}, p99 {duration(m.latency.get('p99'))}"
         for name, (_, m) in zip(names, drawn, strict=True)
     )
-    notes = ["Each step to the right is rarer. The pale bars are 95 % intervals."]
+    reading = "Each step to the right is rarer. The pale bars are 95 % intervals."
     if len(drawn) > len({phase for phase, _ in drawn}):
-        notes.append("Repeats of one setting are lines of their own: the distance between them is the noise.")
-    return Chart("Latency by percentile", alt + ".", ladder(drawn, limit), fallback, (*notes, *never))
+        reading += " Repeats of one setting are lines of their own: the distance between them is the noise."
+    return Chart("Latency by percentile", alt + ".", ladder(drawn, limit), fallback, reading, tuple(never))
 
 
 def where_time_goes(bars: Sequence[tuple[str, Breakdown]]) -> Chart | None:
@@ -64,13 +64,12 @@ def where_time_goes(bars: Sequence[tuple[str, Breakdown]]) -> Chart | None:
         for phase, bar in bars
     )
     sample = ", ".join(f"{phase}: {count(bar.requests, 'request')}" for phase, bar in bars)
-    notes = (
-        (
-            f"Means over the server's own counters ({sample}). `rest` is what the server spends on "
-            "a request outside its four counted parts; `client` is network, connections and sender."
-        ),
+    note = (
+        f"Means over the server's own counters ({sample}). `rest` is what the server spends on "
+        "a request outside its four counted parts; `client` is network, connections and sender."
     )
-    return Chart("Where the mean request spends its time", alt + ".", breakdown(bars), fallback, notes)
+    title = "Where the mean request spends its time"
+    return Chart(title, alt + ".", breakdown(bars), fallback, notes=(note,))
 
 
 def batches(phases: Sequence[tuple[str, Sequence[BatchRow]]]) -> tuple[Chart, ...]:
@@ -104,19 +103,19 @@ def batches(phases: Sequence[tuple[str, Sequence[BatchRow]]]) -> tuple[Chart, ..
             f"Share of executions by batch size. {means}.",
             batch_sizes(phases),
             fallback,
-            (f"{means}.",),
+            notes=(f"{means}.",),
             narrow=True,
         )
     ]
     if len(sizes) > 1:
-        note = "S(b) is the mean time of one execution with b items; larger points were executed more often."
         charts.append(
             Chart(
                 "How long a batch takes",
                 f"Service time S(b) by batch size. {means}.",
                 service_times(phases),
                 fallback,
-                (note,),
+                reading="Larger points were executed more often.",
+                notes=("S(b) is the mean time of one execution with b items.",),
                 narrow=True,
             )
         )
@@ -136,10 +135,9 @@ def all_steps(rows: Sequence[Row], limit: Clause) -> Chart | None:
         alignment=("left", "left", "right", "right"),
     )
     alt = f"{limit.metric} of {count(len(rows), 'measurement')} in order, against the limit {limit}"
-    note = "From top to bottom in the order of measuring. The pale bars are 95 % intervals."
-    return Chart(
-        f"Every setting that was measured: {limit.metric}", f"{alt}.", steps(rows, limit), fallback, (note,)
-    )
+    reading = "From top to bottom in the order of measuring. The pale bars are 95 % intervals."
+    title = f"Every setting that was measured: {limit.metric}"
+    return Chart(title, f"{alt}.", steps(rows, limit), fallback, reading)
 
 
 def _numbered(names: Sequence[str]) -> list[str]:

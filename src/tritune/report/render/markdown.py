@@ -10,7 +10,7 @@ from tritune.report.content.document import Block, Bullets, Chart, Code, Documen
 
 # What Markdown or a browser behind it would act on. Backticks stay: the content means them.
 _ACTIVE = re.compile(r"([\\*_\[\]<>|#~&])")
-_LINE_START = re.compile(r"^(\s*)([-+]|\d+[.)])(\s)", re.MULTILINE)
+_LINE_START = re.compile(r"^(\s*\d*)([-+.)])(\s)")
 
 
 def markdown(document: Document) -> str:

@@ -24,7 +24,9 @@ _TONES: dict[Tone, tuple[str, str]] = {
     "neutral": ("•", "bold cyan"),
 }
 # For streams that cannot say these signs.
-_PLAIN = str.maketrans({"–": "-", "✔": "+", "✘": "x", "•": "*", "─": "-", "━": "-", "×": "x", "…": "."})
+_PLAIN = str.maketrans(
+    {"–": "-", "·": "-", "✔": "+", "✘": "x", "•": "*", "─": "-", "━": "-", "×": "x", "…": "."}
+)
 
 
 def print_text(
@@ -106,7 +108,7 @@ def _block(block: Block) -> Iterator[RenderableType]:
         case Bullets():
             yield from (_bullet(item) for item in block.items)
         case Table():
-            yield from _records(block) if block.wide else _table(block)
+            yield from _records(block) if block.wide or block.prose else _table(block)
         case Chart():
             yield Text(block.title, style="bold")
             yield from _table(block.fallback)
@@ -140,13 +142,21 @@ def _table(table: Table) -> Iterator[RenderableType]:
 
 
 def _records(table: Table) -> Iterator[RenderableType]:
-    """A table too wide for a screen, as one short list per row."""
+    """A table of sentences, or one too wide for a screen, as a short list per row."""
     if table.title:
         yield Text(table.title, style="bold")
+    # What names the row: its first cell of sentences; number, setting and outcome of a measurement.
+    names = 1 if table.prose else 3
     for row in table.rows:
-        head, rest = row[:3], list(zip(table.columns, row, strict=True))[3:]
-        yield Padding(Text("  ".join(head), style="bold"), (0, 0, 0, 2), expand=False)
-        yield Padding(Text(" · ".join(f"{name} {cell}" for name, cell in rest)), (0, 0, 0, 6), expand=False)
+        head, rest = row[:names], list(zip(table.columns, row, strict=True))[names:]
+        title = _inline("  ".join(head))
+        title.stylize("bold")
+        yield Padding(title, (0, 0, 0, 2), expand=False)
+        if table.prose:
+            lines = [_inline(f"{name}: {cell}") for name, cell in rest]
+        else:
+            lines = [Text(" · ".join(f"{name} {cell}" for name, cell in rest))]
+        yield from (Padding(line, (0, 0, 0, 6), expand=False) for line in lines)
     yield from (Padding(Text(note, style="dim"), (0, 0, 0, 2), expand=False) for note in table.notes)
 
 

@@ -118,8 +118,9 @@ def rungs(values_ns: Floats) -> list[tuple[float, float]]:
         return []
     ordered = np.sort(values_ns)
     deepest = max(1.0, np.log10(n))
-    ranks = np.ceil((1 - 10 ** -np.linspace(0, deepest, MAX_RUNGS)) * n).astype(int)
-    kept = np.unique(np.clip(ranks, 1, n))
+    ranks = np.ceil((1 - 10 ** -np.linspace(0, deepest, MAX_RUNGS - 1)) * n).astype(int)
+    # The slowest is always among them.
+    kept = np.unique(np.append(np.clip(ranks, 1, n), n))
     return [((rank - 0.5) / n, float(ordered[rank - 1])) for rank in kept.tolist()]
 
 
