@@ -99,3 +99,24 @@ def serve(
 
 def affine(base: float, per_item: float) -> Callable[[int], float]:
     return lambda b: base + per_item * b
+
+
+def steady(
+    counts: dict[int, int], service_ms: Callable[[int], float], *, queue_ms: float, seconds: float
+) -> ServerWindow:
+    """A window with exactly these executions per size and this mean queue."""
+    stats = {b: BatchStat(n, 0, round(n * service_ms(b) * MS), 0) for b, n in counts.items()}
+    n = sum(b * c for b, c in counts.items())
+    busy = round(sum(b * s.infer_ns for b, s in stats.items()))
+    queue = round(n * queue_ms * MS)
+    counters = ModelCounters(
+        success=Tally(n, queue + busy),
+        queue=Tally(n, queue),
+        compute_input=Tally(n, 0),
+        compute_infer=Tally(n, busy),
+        compute_output=Tally(n, 0),
+        inference_count=n,
+        execution_count=sum(counts.values()),
+        batch_stats=stats,
+    )
+    return ServerWindow("m", "1", "statistics", 0, round(seconds * 1e9), counters)

@@ -33,7 +33,8 @@ def diagnose(
     """Breakdown, batches, capacity and findings, most certain first; pure.
 
     `client_mean_ns` is the mean latency that a client measured over the same requests. `parts` are shorter
-    windows of the same setting (each second, or a quiet and a busy time): they let contention be seen.
+    windows of the same setting (each second, or a quiet and a busy time, after the warm-up: first executions
+    are slow): they let contention be seen, or excluded.
     Too few requests or executions: no findings and a sentence in `no_verdict`. Every finding is at most
     medium where the counters were reset within the window, and low where there is no time span.
     """

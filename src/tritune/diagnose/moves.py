@@ -19,13 +19,14 @@ def plain_batching(config: ServingConfig) -> Change | None:
     """Preferred sizes and delay removed together; None where neither is set or nothing batches.
 
     One declared move, never in two steps: delay 0 while the largest preferred size is below max_batch_size
-    makes that size a hard cap (semantics 1.5).
+    makes that size a hard cap (semantics 1.5). A lone preferred size of max_batch_size stays: Triton fills it
+    in itself where the block names none.
     """
     batching = config.dynamic_batching
     if batching is None:
         return None
     settings = []
-    if batching.preferred_batch_size:
+    if set(batching.preferred_batch_size) - {config.max_batch_size}:
         settings.append(Setting(PREFERRED, None))
     if batching.max_queue_delay_microseconds:
         settings.append(Setting(DELAY, None))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritune.diagnose.context import Context
-from tritune.twin.service import peak
+from tritune.twin.service import groups, peak
 
-# 10 executions give a mean within about 10 % for a service time that varies by a third.
+# Rare neighbours count together. 10 executions give a mean within about 10 % for a service time that varies
+# by a third.
 MIN_EXECUTIONS = 10
 # A size counts as slower when its throughput is at least this much below the best.
 LOSS = 0.1
@@ -30,20 +31,28 @@ class Slower:
 
 def slower_sizes(context: Context) -> Slower | None:
     """None where throughput b / S(b) rises (or stays) up to the largest size with enough executions."""
-    curve = {size: p for size, p in context.curve.items() if p.executions >= MIN_EXECUTIONS}
-    top = peak(context.curve, 1)
+    curve = context.curve
+    top = peak(curve, 1)
     if top is None:
         return None
-    best, best_rate = top.best_size, top.items_per_s / 1e9
-    slower = tuple(s for s, p in curve.items() if s > best and s / p.ns <= (1 - LOSS) * best_rate)
-    if not slower:
+    ns_per_item = 1e9 / top.items_per_s
+    worse = [
+        group
+        for group in groups(curve, at_least=MIN_EXECUTIONS)
+        if min(group.sizes) > top.best_size
+        and group.executions >= MIN_EXECUTIONS
+        and ns_per_item <= (1 - LOSS) * group.ns_per_item
+    ]
+    if not worse:
         return None
-    busy = {size: p.ns * p.executions for size, p in context.curve.items()}
-    rate = sum(s * curve[s].executions for s in slower) / sum(busy[s] for s in slower)
+    slower = tuple(size for group in worse for size in group.sizes)
+    busy = {size: p.ns * p.executions for size, p in curve.items()}
+    busy_slower = sum(busy[s] for s in slower)
+    items_slower = sum(s * curve[s].executions for s in slower)
     return Slower(
-        best=best,
+        best=top.best_size,
         slower=slower,
-        loss=1 - rate / best_rate,
-        busy_share=sum(busy[s] for s in slower) / sum(busy.values()),
-        executions=sum(curve[s].executions for s in slower),
+        loss=1 - ns_per_item * items_slower / busy_slower,
+        busy_share=busy_slower / sum(busy.values()),
+        executions=sum(group.executions for group in worse),
     )

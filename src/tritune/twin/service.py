@@ -44,27 +44,50 @@ def service_curve(window: ServerWindow) -> dict[int, ServicePoint]:
     }
 
 
-def trusted(curve: Mapping[int, ServicePoint]) -> dict[int, ServicePoint]:
-    """The sizes with at least MIN_EXECUTIONS executions; where none has, those executed most often."""
-    often = {size: point for size, point in curve.items() if point.executions >= MIN_EXECUTIONS}
-    if often or not curve:
-        return often
-    most = max(point.executions for point in curve.values())
-    return {size: point for size, point in curve.items() if point.executions == most}
+class Group(msgspec.Struct, frozen=True):
+    """Neighbouring sizes taken together: `ns_per_item` over all their executions; `size` = the commonest."""
+
+    sizes: tuple[int, ...]
+    size: int
+    executions: int
+    ns_per_item: float
+
+
+def groups(curve: Mapping[int, ServicePoint], *, at_least: int = MIN_EXECUTIONS) -> tuple[Group, ...]:
+    """Sizes in ascending order, neighbours put together until a group has `at_least` executions.
+
+    Rare sizes thus count together instead of being dropped or believed singly; what is left at the end
+    joins the last group. Fewer executions in all: one group.
+    """
+    gathered: list[list[int]] = [[]]
+    for size in sorted(curve):
+        gathered[-1].append(size)
+        if sum(curve[s].executions for s in gathered[-1]) >= at_least:
+            gathered.append([])
+    rest = gathered.pop()
+    if rest and gathered:
+        gathered[-1].extend(rest)
+    elif rest:
+        gathered.append(rest)
+    return tuple(_group(curve, sizes) for sizes in gathered)
 
 
 def peak(curve: Mapping[int, ServicePoint], instances: int, *, at_most: int | None = None) -> Peak | None:
     """max over b of instances x b / S(b) (research.md 1), items/s; None for an empty curve.
 
-    Sizes above `at_most` are left out, rarely executed ones too (see `trusted`). Only measured sizes
-    count: larger ones may do more.
+    Sizes above `at_most` are left out, rare neighbours are taken together (see `groups`). Only measured
+    sizes count: larger ones may do more.
     """
-    rates = {
-        size: instances * size / point.ns * 1e9
-        for size, point in trusted(curve).items()
-        if at_most is None or size <= at_most
-    }
-    if not rates:
+    allowed = {size: point for size, point in curve.items() if at_most is None or size <= at_most}
+    found = groups(allowed)
+    if not found:
         return None
-    best = max(rates, key=lambda size: rates[size])
-    return Peak(rates[best], best)
+    best = min(found, key=lambda group: group.ns_per_item)
+    return Peak(instances / best.ns_per_item * 1e9, best.size)
+
+
+def _group(curve: Mapping[int, ServicePoint], sizes: list[int]) -> Group:
+    busy = sum(curve[s].ns * curve[s].executions for s in sizes)
+    items = sum(s * curve[s].executions for s in sizes)
+    commonest = max(sizes, key=lambda s: curve[s].executions)
+    return Group(tuple(sizes), commonest, sum(curve[s].executions for s in sizes), busy / items)

@@ -43,9 +43,9 @@ def find(context: Context) -> Finding | None:
 
 
 def _evidence(context: Context, found: Slower) -> tuple[str, ...]:
-    shown = {found.best, *found.slower}
-    if len(shown) > 5:  # the extremes and the largest steps say it; a screen is short
-        shown = {found.best, *found.slower[:2], *found.slower[-2:]}
+    # The largest step and the commonest sizes say it; a screen is short.
+    common = sorted(found.slower, key=lambda size: -context.curve[size].executions)[:3]
+    shown = {found.best, min(found.slower), *common}
     lines = [
         f"S({size}) = {format_duration(context.curve[size].ns)}: {size / context.curve[size].ns * 1e9:.0f} "
         f"items/s ({context.curve[size].executions} executions)"

@@ -11,6 +11,8 @@ from tritune.units import format_duration
 
 SLUG = "instances-contend"
 MIN_UTILISATION = 0.7
+# Batches nearer to the cap than this are full: then it is saturation first.
+SMALL = 0.75
 # S(1) this far below the line through the larger sizes is more than the noise of the means.
 MIN_KINK = 0.1
 MANY = 3
@@ -39,7 +41,7 @@ def find(context: Context) -> Finding | None:
             f"at equal batch sizes an execution takes {seen.ratio:.2f} x as long ({seen.low:.2f} to "
             f"{seen.high:.2f}) when there is more traffic (sizes {_list(seen.sizes)})"
         )
-    elif busy >= MIN_UTILISATION and context.mean_batch <= context.hard_cap / 2:
+    elif busy >= MIN_UTILISATION and context.mean_batch <= SMALL * context.hard_cap:
         confidence, evidence = _from_one_window(context)
     if confidence is None:
         return None

@@ -38,7 +38,9 @@ def _by_load(context: Context) -> Confidence | None:
         return None
     queue = context.queue_ns / context.service_ns if context.service_ns > 0 else 0.0
     if capacity.load >= HIGH_LOAD and context.share_at_cap >= 0.5:
-        return "high" if capacity.load >= SURE_LOAD or queue >= 2 else "medium"
+        # Only full batches were seen: smaller ones might do more (bigger-batches-slower), who knows.
+        smaller = context.hard_cap < 4 or min(context.curve) < 0.75 * context.hard_cap
+        return "high" if smaller and (capacity.load >= SURE_LOAD or queue >= 2) else "medium"
     # A queue of several executions while larger batches would be allowed: the batches that really form
     # (mixed shapes, frozen payloads) are the limit.
     if (capacity.utilisation or 0.0) >= SURE_LOAD and queue >= 3:
