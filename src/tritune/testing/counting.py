@@ -17,13 +17,13 @@ class Execution(msgspec.Struct, frozen=True):
     output_ns: int = 0
 
 
-def counted(counters: ModelCounters, execution: Execution) -> ModelCounters:
-    """`counters` after `execution`: durations are charged to every request, batch_stats once."""
-    n, items = len(execution.requests), sum(execution.requests)
+def counted(counters: ModelCounters, execution: Execution, times: int = 1) -> ModelCounters:
+    """`counters` after `times` x `execution`: durations are charged to every request, batch_stats once."""
+    n, items = times * len(execution.requests), sum(execution.requests)
     compute = execution.input_ns + execution.infer_ns + execution.output_ns
     batches = dict(counters.batch_stats or {})
     batches[items] = batches.get(items, BatchStat()) + BatchStat(
-        1, execution.input_ns, execution.infer_ns, execution.output_ns
+        times, times * execution.input_ns, times * execution.infer_ns, times * execution.output_ns
     )
     return msgspec.structs.replace(
         counters,
@@ -32,8 +32,8 @@ def counted(counters: ModelCounters, execution: Execution) -> ModelCounters:
         compute_input=counters.compute_input + Tally(n, n * execution.input_ns),
         compute_infer=counters.compute_infer + Tally(n, n * execution.infer_ns),
         compute_output=counters.compute_output + Tally(n, n * execution.output_ns),
-        inference_count=counters.inference_count + items,
-        execution_count=counters.execution_count + 1,
+        inference_count=counters.inference_count + times * items,
+        execution_count=counters.execution_count + times,
         batch_stats=dict(sorted(batches.items())),
     )
 

@@ -81,9 +81,8 @@ class FakeServer:
     def record(self, model: str, execution: Execution, *, times: int = 1) -> None:
         """Let `execution` have happened, in the statistics and in the metrics."""
         found = self._models[model]
-        for _ in range(times):
-            found.statistics = counted(found.statistics, execution)
-            found.metrics = counted(found.metrics, execution)
+        found.statistics = counted(found.statistics, execution, times)
+        found.metrics = counted(found.metrics, execution, times)
 
     def fail(self, model: str, *, reason: str = "BACKEND", count: int = 1) -> None:
         """Let `count` requests have failed."""
@@ -154,8 +153,8 @@ class FakeServer:
         )
 
     def effective_config(self, model: str, version: str = "") -> str:
-        """What is served, JSON text."""
-        return msgspec.json.encode(self._served(model, version).config).decode()
+        """What is served, JSON text; the preferred size that Triton fills in by itself is in it."""
+        return msgspec.json.encode(_normalized(self._served(model, version).config)).decode()
 
     def statistics(self) -> Snapshot:
         """Counters with batch_stats of the models that are ready."""
@@ -268,3 +267,11 @@ class FakeServer:
 
 def _core(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in _IN_PLACE}
+
+
+def _normalized(config: Mapping[str, Any]) -> dict[str, Any]:
+    """With preferred_batch_size = [max_batch_size] where the block names none (semantics 1.5)."""
+    block, largest = config.get("dynamic_batching"), config.get("max_batch_size", 0)
+    if block is None or largest <= 0 or block.get("preferred_batch_size"):
+        return dict(config)
+    return {**config, "dynamic_batching": {**block, "preferred_batch_size": [largest]}}
