@@ -25,7 +25,7 @@ _PORT_TRIES = 5
 _SAME_START_S = 1.0
 _LOG_LINES = 6
 # What Triton writes when one of its three ports was taken.
-_PORT_SIGNS = ("Address already in use", "failed to bind", "Failed to bind", "Unavailable - Socket")
+_PORT_SIGN = "Unavailable - Socket"
 
 
 class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,17 +229,29 @@ def _wait_ready(server: RunningServer, port: int, deadline: float) -> str:
     log = Path(server.log)
     while time.monotonic() < deadline:
         if not is_alive(server):
-            if any(sign in _text(log) for sign in _PORT_SIGNS):
+            if _PORT_SIGN in _text(log):
                 raise _PortTakenError
             raise _died(log)
-        if _get(port, "/v2/health/ready") is not None and (metadata := _get(port, "/v2")) is not None:
-            return str(msgspec.json.decode(metadata).get("version", ""))
+        # Asked first: Triton answers as ready for a moment before it finds that a port is another's.
+        if _listens(server.pid, port) and _get(port, "/v2/health/ready") is not None:
+            metadata = _get(port, "/v2")
+            if metadata is not None:
+                return str(msgspec.json.decode(metadata).get("version", ""))
         time.sleep(0.05)
     raise TrituneError(
         f"Triton was not ready in time; its log ends with: {_tail(log)}",
         slug="server-not-ready",
         hint=f"The whole log: {log}",
     )
+
+
+def _listens(pid: int, first: int) -> bool:
+    """Whether this very process holds all three ports."""
+    try:
+        held = {c.laddr.port for c in psutil.Process(pid).net_connections("tcp") if c.status == "LISTEN"}
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+    return held >= {first, first + 1, first + 2}
 
 
 def _get(port: int, path: str) -> bytes | None:
