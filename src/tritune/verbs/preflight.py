@@ -132,20 +132,26 @@ def refuse_unsafe_folder(folder: ModelFolder | None, config: ServingConfig, *, s
     file = folder.config()
     if file is None:
         return
-    tuned = ("max_batch_size", "dynamic_batching")
-    for name in tuned:
-        ours, theirs = getattr(file, name), getattr(config, name)
-        if name == "dynamic_batching" and (ours is None or theirs is None or ours == theirs):
-            continue
-        if name == "dynamic_batching" and _only_filled_in(file, config):
-            continue
-        if ours and ours != theirs:
-            raise TrituneError(
-                f"{folder.path} and the served configuration differ in {name}",
-                slug="file-differs",
-                hint="The server runs an override or an older file. Load the file (touch it, then load), "
-                "or name the right one with --config.",
-            )
+    if name := _difference(file, config):
+        raise TrituneError(
+            f"{folder.path} and the served configuration differ in {name}",
+            slug="file-differs",
+            hint="The server runs an override or an older file. Load the file (touch it, then load), "
+            "or name the right one with --config.",
+        )
+
+
+def _difference(file: ServingConfig, served_config: ServingConfig) -> str:
+    """What the file says and the server serves otherwise; what the file leaves out may be filled in."""
+    if file.max_batch_size and file.max_batch_size != served_config.max_batch_size:
+        return "max_batch_size"
+    ours, theirs = file.dynamic_batching, served_config.dynamic_batching
+    if ours is not None and ours != theirs and not _only_filled_in(file, served_config):
+        return "dynamic_batching"
+    counts = [group.count for group in file.instance_group]
+    if counts and counts != [group.count for group in served_config.instance_group]:
+        return "instance_group"
+    return ""
 
 
 def _only_filled_in(file: ServingConfig, served_config: ServingConfig) -> bool:
