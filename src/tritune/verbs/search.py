@@ -27,6 +27,10 @@ from tritune.verbs.trials import Trials
 
 # What one trial costs beside its windows: a reload and a warm-up. Only used to say and keep the budget.
 TRIAL_OVERHEAD_NS = 8 * NS_PER_S
+# The candidate, then a pair (the best again, the candidate again), then what was proven as the end serves it.
+RELOADS_OF_A_TRIAL = 4
+# Somebody else uses or changes the model: going on would reload it under their hands.
+NOT_ALONE = ("foreign-traffic", "version-moved", "load-differs")
 
 
 class CutShortError(Exception):
@@ -91,7 +95,7 @@ class Search:
             if not fresh:
                 return
             kept = [self._try(candidate) for candidate in fresh]
-            if not any(kept) or stage != "instances":
+            if not any(kept) or stage != "instances" or (self.met and not self.request.every_stage):
                 return
 
     def _is_new(self, candidate: Candidate) -> bool:
@@ -117,7 +121,9 @@ class Search:
         try:
             cells, comparison, cut = self._measure(config_json, str(candidate.change))
         except TrituneError as error:
-            if error.slug in BY_HAND or not self._put_back(before_json):
+            if error.slug in BY_HAND:
+                raise CutShortError(error.slug) from error
+            if error.slug in NOT_ALONE or not self._put_back(before_json):
                 raise CutShortError(error.message) from error
             self._step(candidate, lines, "failed", error.message, None, ())
             return False
@@ -192,7 +198,7 @@ class Search:
         used = self.trials.kit.clock.now_ns() - self.started_ns
         if used + need > self.request.budget_ns:
             return f"the budget of {format_duration(self.request.budget_ns)} is used up (--budget)"
-        if self.trials.reloads + 3 > self.request.max_reloads:
+        if self.trials.reloads + RELOADS_OF_A_TRIAL > self.request.max_reloads:
             return f"the {self.request.max_reloads} reloads that were allowed are used up (--max-reloads)"
         return ""
 
@@ -203,7 +209,7 @@ class Search:
     def _put_back(self, config_json: str) -> bool:
         """Serve the best again at once after a trial that was broken off; False where that fails."""
         try:
-            if not same_json(config_json, self.trials.loaded):
+            if not self.trials.serves(config_json):
                 self.trials.load(config_json)
         except TrituneError:
             return False

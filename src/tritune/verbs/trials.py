@@ -23,13 +23,17 @@ from tritune.verbs.ports import Journal, RunFolder, StopRule
 from tritune.verbs.preflight import FOREIGN_SHARE, Served, foreign_share, ready_versions
 
 READY_S = 30.0
+# Errors that say nothing about whether the server executed the request.
+GIVEN_UP = ("timeout", "connection")
 # How often one cell is tried on a machine that is busy with something else.
 TRIES = 3
+# After these the server serves what it had; after any other failure of a load it may go on with it.
+REFUSALS = ("load-refused", "load-failed", "load-not-allowed", "unknown-model", "grpc-needed")
 
 
 @dataclass
 class Trials:
-    """The server during a tuning. `loaded` is the configuration it serves now (JSON)."""
+    """The server during a tuning. `loaded` is the configuration it serves now (JSON), empty: unknown."""
 
     kit: Instruments
     workload: Workload
@@ -46,6 +50,7 @@ class Trials:
     loaded: str = ""
     _before_warm_up: Snapshot | None = field(default=None, repr=False)
     _after: Snapshot | None = field(default=None, repr=False)
+    _unanswered: int = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
         self.loaded = self.now.config_json
@@ -91,7 +96,9 @@ class Trials:
         keep_cell(self.run.trial(name), self.kit, self.server_version, self.slo, cell)
         if len(cell.snapshots) > 1:
             self._after = cell.snapshots[1]
-            ours = len(cell.log)
+            # What the cell before gave up waiting for may still have been executed in this one.
+            ours = len(cell.log) + self._unanswered
+            self._unanswered = sum(cell.measurement.errors.get(kind, 0) for kind in GIVEN_UP)
             share = foreign_share(cell.snapshots[0], cell.snapshots[1], self.key, ours)
             if share > FOREIGN_SHARE:
                 raise TrituneError(
@@ -101,9 +108,13 @@ class Trials:
                 )
         return cell
 
+    def serves(self, config_json: str) -> bool:
+        """Whether this configuration is what the server serves, as far as we know."""
+        return bool(self.loaded) and same_json(config_json, self.loaded)
+
     def switch(self, config_json: str) -> None:
         """Serve another configuration, warm; does nothing where it is served already."""
-        if same_json(config_json, self.loaded):
+        if self.serves(config_json):
             return
         self.kit.progress.step(f"loading {self.workload.model} (reload {self.reloads + 1})")
         self.load(config_json)
@@ -113,7 +124,8 @@ class Trials:
         """Journal, load over gRPC, wait until ready, and compare what came up with what was asked for.
 
         A load that the server refuses leaves what it served before, and is journalled as "failed"; one
-        that passes its deadline goes on in the server, so it stays announced (tune.undo).
+        that passes its deadline, or loses its connection, may go on in the server, so it stays announced
+        (tune.undo).
         """
         if self.journal is None:
             raise ValueError("nothing is loaded without a journal")
@@ -123,8 +135,10 @@ class Trials:
         try:
             server.load(model, config_json, deadline_s=self.load_deadline_s)
         except TrituneError as error:
-            if error.slug != "load-timeout":
+            if error.slug in REFUSALS:
                 self.journal.append(FAILED, run=run, before=None, after=config_json)
+            else:
+                self.loaded = ""
             raise
         self.loaded = config_json
         self.journal.append(LOADED, run=run, before=None, after=config_json)

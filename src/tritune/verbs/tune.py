@@ -215,7 +215,8 @@ class Tuning:
         model = self.request.workload.model
         try:
             if self.trials.journal is not None:
-                undo(self.kit.server, self.trials.journal, model, clock=self.kit.clock)
+                done = undo(self.kit.server, self.trials.journal, model, clock=self.kit.clock)
+                self.trials.reloads += done.action == "restored"
         except TrituneError as error:
             raise TrituneError(
                 f"the original configuration could not be put back: {error.message}",
