@@ -71,6 +71,16 @@ def test_the_headline_takes_the_least_flattering_repeats() -> None:
     assert tuning_document(swapped).headline == tuning_document(sample.tune_result()).headline
 
 
+def test_where_nothing_changed_the_highest_figure_counts() -> None:
+    result = sample.tune_result()
+    same = msgspec.structs.replace(
+        result, status="not met", change=Change(()), after=(), config_after=result.config_before
+    )
+    assert tuning_document(same).headline == (
+        "p99 115 ms (110–119) at 200 requests/s; SLO p99 <= 30 ms not met."
+    )
+
+
 @pytest.mark.parametrize("status", list(VERDICTS))
 def test_every_status_has_a_verdict_and_a_headline(status: str) -> None:
     result = msgspec.structs.replace(sample.tune_result(), status=status)
@@ -96,7 +106,7 @@ def test_a_sceptic_finds_every_answer() -> None:
     assert "-  max_queue_delay_microseconds: 100000" in section(document, "The change as a diff")
     assert "tritune restore" in section(document, "Apply it, or undo it")
     method = section(document, "How this was measured")
-    for word in ("poisson", "seed 7", "200 requests", "same plan", "95 %", "infinitely late", "312 us"):
+    for word in ("Poisson", "seed 7", "200 requests", "same plan", "95 %", "infinitely late", "312 us"):
         assert word in method
     limits = section(document, "Limits")
     assert "never measured" in limits
@@ -186,7 +196,14 @@ def test_a_late_sender_is_doubted_aloud() -> None:
         cell, sender=msgspec.structs.replace(cell.sender, lateness_p99_ns=20.0 * NS_PER_MS)
     )
     assert "Careful" not in texts(load_document(manifest, log))
-    assert "Careful" in texts(load_document(msgspec.structs.replace(manifest, measurement=late), log))
+    document = load_document(msgspec.structs.replace(manifest, measurement=late), log)
+    assert document.verdict.label == "Not trustworthy"
+    assert "Careful" in texts(document)
+    result = sample.tune_result()
+    assert "Careful" not in texts(tuning_document(result))
+    document = tuning_document(msgspec.structs.replace(result, before=(late, result.before[1])))
+    assert "Careful: in 1 of 8 measurements" in json_text(msgspec.structs.replace(document, sections=()))
+    assert "(too late)" in section(document, "Every measurement")
 
 
 def test_diagnoses_put_the_sick_first_and_say_what_was_not_seen() -> None:
@@ -204,7 +221,7 @@ def test_diagnoses_put_the_sick_first_and_say_what_was_not_seen() -> None:
 
 def test_figures_are_never_without_doubt() -> None:
     assert duration(Estimate(14.3e6, 13.8e6, 14.9e6)) == "14.3 ms (13.8–14.9)"
-    assert duration(Estimate(14.3e6)) == "14.3 ms (too few requests for an interval)"
+    assert duration(Estimate(14.3e6)) == "14.3 ms (too little data for an interval)"
     assert duration(Estimate(900e6, 880e6, NEVER_NS)) == "900 ms (880–never)"
     assert duration(None) == "-"
     assert milliseconds(Estimate(14.3e6)) == "14.3 (?)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritune.model.measurement import Estimate, Measurement
+from tritune.model.measurement import Measurement
 from tritune.model.requests import RequestLog
 from tritune.model.run import Manifest
 from tritune.model.slo import Clause, Slo
@@ -18,14 +18,12 @@ from tritune.report.content.document import (
     Table,
     Verdict,
 )
-from tritune.report.content.method import INTERVAL, cuts, sending
+from tritune.report.content.method import INTERVAL, cuts, doubts, sending
 from tritune.report.content.method import lateness as lateness_told
-from tritune.report.content.wording import LADDER, count, duration, errors, figure, sentence, share
+from tritune.report.content.wording import LADDER, count, duration, errors, figure, sentence
 from tritune.stats.slo import judge
+from tritune.stats.trust import doubt
 from tritune.units import format_duration, format_ms
-
-# The sender's own error may be this share of what it measures before its figures are doubted aloud.
-TRUSTED_LATENESS = 0.05
 
 
 def load_document(manifest: Manifest, log: RequestLog | None = None) -> Document:
@@ -52,9 +50,8 @@ def load_document(manifest: Manifest, log: RequestLog | None = None) -> Document
     verdict, broken = _verdict(manifest, measurement)
     summary: list[Block] = [Paragraph(sentence(text)) for text in broken]
     summary.append(_figures(measurement))
-    late = _doubt(measurement, metric)
-    if late:
-        summary.append(Paragraph(late))
+    if late := doubts([measurement]):
+        summary.insert(0, Paragraph(late))
     return Document(
         kind="load",
         title=title,
@@ -86,6 +83,8 @@ def _against(slo: Slo, measurement: Measurement) -> tuple[Verdict, tuple[str, ..
 def _verdict(manifest: Manifest, measurement: Measurement) -> tuple[Verdict, tuple[str, ...]]:
     if measurement.cut or manifest.cut:
         return Verdict("Cut short", "warn"), (f"the run ended early: {measurement.cut or manifest.cut}",)
+    if doubt(measurement):
+        return Verdict("Not trustworthy", "warn"), ()
     if manifest.slo is None:
         return Verdict("Measured", "neutral"), ()
     return _against(manifest.slo, measurement)
@@ -113,18 +112,6 @@ def _figures(measurement: Measurement) -> Table:
     ]
     return Table(
         ("", "measured"), tuple(rows), notes=(f"95 % intervals in brackets; {m.requests} requests.",)
-    )
-
-
-def _doubt(measurement: Measurement, metric: str) -> str:
-    """A warning where the sender's own error is no longer small beside what it measured; else empty."""
-    value = measurement.latency.get(metric, Estimate()).value
-    late = measurement.sender.lateness_p99_ns
-    if not value or late <= TRUSTED_LATENESS * value:
-        return ""
-    return (
-        f"Careful: the sender itself was late by {format_duration(late)} at its p99, "
-        f"which is {share(late / value)} of {metric}. Free some CPU for it, or send from another machine."
     )
 
 

@@ -10,6 +10,7 @@ from tritune.report.content.cells import Cell
 from tritune.report.content.document import Table
 from tritune.report.content.method import INTERVAL
 from tritune.report.content.wording import NOTHING, errors, figure, milliseconds, share
+from tritune.stats.trust import doubt
 from tritune.units import format_ms
 
 
@@ -32,7 +33,7 @@ def every_measurement(cells: Sequence[Cell]) -> Table:
                 figure(evidence.mean_batch(m)),
                 share(capacity.utilisation if capacity else None),
                 load_share(capacity),
-                format_ms(m.sender.lateness_p99_ns),
+                format_ms(m.sender.lateness_p99_ns) + (" (too late)" if doubt(m) else ""),
             )
         )
     return Table(
@@ -63,7 +64,10 @@ def every_measurement(cells: Sequence[Cell]) -> Table:
                 "instances x b / S(b) over the batch sizes b seen; near 100 % is saturation. It is an upper "
                 "bound (<=) where larger batches are allowed than were seen."
             ),
-            "Late: how long after its planned instant the sender sent a request; the latency counts it.",
+            (
+                "Late: how long after its planned instant the sender sent a request; the latency counts it. "
+                "Where it is too late, the cell says little about the server."
+            ),
         ),
         wide=True,
     )

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from tritune.model.measurement import Measurement
 from tritune.model.workload import Workload
 from tritune.report.content.wording import count, sentence
+from tritune.stats.trust import doubt
 from tritune.units import format_duration
 
 INTERVAL = (
-    "Every interval is a 95 % confidence interval for the percentile of the requests that such a load "
-    "sends; (?) means that there were too few requests to give one."
+    "Every interval is a 95 % confidence interval that allows for slow requests coming in spells; (?) means "
+    "too few requests, or too few separate slow spells, to give one."
 )
 
 
@@ -20,9 +21,10 @@ def sending(workload: Workload) -> tuple[str, ...]:
     items = count(workload.items, "item")
     data = f"the request in {workload.data}" if workload.data else "tensors of zeros"
     if workload.rate_per_s is not None:
+        kind = workload.arrivals.replace("poisson", "Poisson")
         how = (
-            f"Open loop: {workload.rate_per_s:g} requests/s with {workload.arrivals} arrivals, planned "
-            f"before the start with seed {workload.seed}. A slow server does not slow the sender down."
+            f"Open loop: {workload.rate_per_s:g} requests/s with {kind} arrivals, planned before the start "
+            f"with seed {workload.seed}. A slow server does not slow the sender down."
         )
         since = (
             "Latency counts from the planned instant to the last byte of the answer, so waiting to be sent "
@@ -50,6 +52,15 @@ def lateness(measurements: Sequence[Measurement]) -> str:
         f"The sender itself was late by at most {format_duration(worst)} at its p99 "
         f"(worst single request {format_duration(slowest)}) in any of these cells; the latency holds it."
     )
+
+
+def doubts(measurements: Sequence[Measurement]) -> str:
+    """How many cells cannot be believed and why the first of them cannot; empty where all can."""
+    found = [why for m in measurements if (why := doubt(m))]
+    if not found:
+        return ""
+    which = "" if len(measurements) == 1 else f"in {len(found)} of {len(measurements)} measurements "
+    return sentence(f"Careful: {which}{found[0]}")
 
 
 def cuts(measurements: Sequence[Measurement]) -> tuple[str, ...]:

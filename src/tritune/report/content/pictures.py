@@ -12,7 +12,7 @@ from tritune.report.content.charts.breakdown import breakdown
 from tritune.report.content.charts.ladder import ladder
 from tritune.report.content.charts.steps import Row, steps
 from tritune.report.content.document import Chart, Table
-from tritune.report.content.wording import LADDER, count, duration, figure, milliseconds, share
+from tritune.report.content.wording import LADDER, NOTHING, count, duration, figure, milliseconds, share
 from tritune.units import NEVER_NS, format_duration, format_ms
 
 Phases = Sequence[tuple[str, Measurement]]
@@ -79,19 +79,14 @@ def batches(phases: Sequence[tuple[str, Sequence[BatchRow]]]) -> tuple[Chart, ..
         return ()
     sizes = sorted({row.size for _, rows in phases for row in rows})
     by = {(phase, row.size): row for phase, rows in phases for row in rows}
-    table_rows = []
+    ran, took = [], []
     for size in sizes:
-        texts = [str(size)]
-        for phase, _ in phases:
-            row = by.get((phase, size))
-            texts += (
-                [str(row.executions), share(row.execution_share), format_ms(row.service_ns)]
-                if row
-                else ["0", "0 %", "-"]
-            )
-        table_rows.append(tuple(texts))
-    columns = [c for p, _ in phases for c in (f"{p}: executions", "share", "S(b), ms")]
-    fallback = Table(columns=("items", *columns), rows=tuple(table_rows))
+        found = [by.get((phase, size)) for phase, _ in phases]
+        shares = [(str(r.executions), share(r.execution_share)) if r else ("0", share(0)) for r in found]
+        ran.append((str(size), *(text for pair in shares for text in pair)))
+        took.append((str(size), *(format_ms(r.service_ns) if r else NOTHING for r in found)))
+    executed = Table(("items", *(c for p, _ in phases for c in (f"{p}: executions", "share"))), tuple(ran))
+    durations = Table(("items", *(f"{p}: S(b), ms" for p, _ in phases)), tuple(took))
     means = "; ".join(
         f"{phase}: {figure(sum(r.size * r.execution_share for r in rows))} items in the mean batch "
         f"({count(sum(r.executions for r in rows), 'execution')})"
@@ -102,7 +97,7 @@ def batches(phases: Sequence[tuple[str, Sequence[BatchRow]]]) -> tuple[Chart, ..
             "Batch sizes that were executed",
             f"Share of executions by batch size. {means}.",
             batch_sizes(phases),
-            fallback,
+            executed,
             notes=(f"{means}.",),
             narrow=True,
         )
@@ -113,7 +108,7 @@ def batches(phases: Sequence[tuple[str, Sequence[BatchRow]]]) -> tuple[Chart, ..
                 "How long a batch takes",
                 f"Service time S(b) by batch size. {means}.",
                 service_times(phases),
-                fallback,
+                durations,
                 reading="Larger points were executed more often.",
                 notes=("S(b) is the mean time of one execution with b items.",),
                 narrow=True,

@@ -8,6 +8,7 @@ from tritune.report.content.cells import cells, least_flattering
 from tritune.report.content.document import Block, Bullets, Document, Paragraph, Table, Verdict
 from tritune.report.content.findings import main_cause
 from tritune.report.content.measurements import load_share
+from tritune.report.content.method import doubts
 from tritune.report.content.tuning_sections import sections, told
 from tritune.report.content.wording import count, duration, errors, figure, sentence
 from tritune.tune.progress import edits
@@ -26,7 +27,8 @@ VERDICTS: dict[Status, Verdict] = {
 def tuning_document(result: TuneResult) -> Document:
     """The whole story of a tuning as a document; its first screen fits 24 lines of 100 columns."""
     metric = result.slo.main.metric
-    before = least_flattering(result.before, metric, lowest=True)
+    # Against a change the lowest p99 before it; where nothing changed, the highest as found.
+    before = least_flattering(result.before, metric, lowest=bool(result.after))
     after = least_flattering(result.after, metric, lowest=False)
     return Document(
         kind="tune",
@@ -79,6 +81,8 @@ def _summary(result: TuneResult, before: Measurement | None, after: Measurement 
     table = _contrast(result, before, after)
     if table is not None:
         blocks.append(table)
+    if late := doubts([cell.measurement for cell in cells(result)]):
+        blocks.append(Paragraph(late))
     blocks.append(Paragraph(_effort(result)))
     blocks += [Paragraph(told(command)) for command in result.next_commands[:1]]
     return tuple(blocks)
@@ -86,16 +90,15 @@ def _summary(result: TuneResult, before: Measurement | None, after: Measurement 
 
 def _contrast(result: TuneResult, before: Measurement | None, after: Measurement | None) -> Table | None:
     """The few figures that matter, side by side; one column where nothing was changed."""
-    shown = [(name, m) for name, m in (("before", before), ("after", after)) if m is not None]
-    if not _changed(result):
-        shown = shown[:1]
+    first = "before" if result.after else "as found"
+    shown = [(name, m) for name, m in ((first, before), ("after", after)) if m is not None]
     if not shown:
         return None
     names = dict.fromkeys(("p50", "p95", "p99", result.slo.main.metric))
     lines = [(name, *(duration(m.latency.get(name)) for _, m in shown)) for name in names]
     lines.append(("failed requests", *(_failed(m) for _, m in shown)))
     lines.append(("items in the mean batch", *(figure(evidence.mean_batch(m)) for _, m in shown)))
-    configs = {"before": result.config_before, "after": result.config_after}
+    configs = {first: result.config_before, "after": result.config_after}
     loads = [evidence.capacity(m, configs[name]) for name, m in shown]
     lines.append(("load (share of capacity)", *(load_share(capacity) for capacity in loads)))
     return Table(columns=("(95 % interval)", *(name for name, _ in shown)), rows=tuple(lines))

@@ -84,8 +84,8 @@ def _changed(result: TuneResult) -> tuple[Block, ...]:
 def _time(result: TuneResult) -> tuple[Block, ...]:
     """The cells of the headline, seen from the server."""
     metric = result.slo.main.metric
-    pair = [("before", least_flattering(result.before, metric, lowest=True))]
-    if result.change.settings:
+    pair = [("before", least_flattering(result.before, metric, lowest=bool(result.after)))]
+    if result.after:
         pair.append(("after", least_flattering(result.after, metric, lowest=False)))
     known = [(name, m) for name, m in pair if m is not None]
     bars = [(name, bar) for name, m in known if (bar := evidence.breakdown(m)) is not None]
@@ -199,7 +199,7 @@ def _limits(result: TuneResult, cells: tuple[Cell, ...]) -> tuple[str, ...]:
     not_seen = result.diagnosis.not_seen if result.diagnosis else ()
     return (
         *(sentence(note) for note in result.notes),
-        *cuts([cell.measurement for cell in cells]),
+        *cuts([cell.measurement for cell in cells if cell.outcome in ("before", "after")]),
         *(sentence(f"not seen: {what}") for what in not_seen),
         *LIMITS,
     )

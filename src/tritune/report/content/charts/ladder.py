@@ -111,6 +111,7 @@ def ladder(cells: Sequence[tuple[str, Measurement]], limit: Clause | None) -> lo
 def _labelled(cells: Sequence[tuple[str, Measurement]], limit: Clause | None) -> dict[str, int]:
     """Per phase the cell whose figure is written out: the least flattering, as in the headline."""
     metric = limit.metric if limit else "p99"
+    compared = any(phase == "after" for phase, _ in cells)
     chosen: dict[str, int] = {}
     for phase in dict.fromkeys(phase for phase, _ in cells):
         values = {
@@ -118,5 +119,5 @@ def _labelled(cells: Sequence[tuple[str, Measurement]], limit: Clause | None) ->
             for number, (name, measurement) in enumerate(cells)
             if name == phase
         }
-        chosen[phase] = (min if phase == "before" else max)(values, key=lambda n: values[n])
+        chosen[phase] = (min if phase == "before" and compared else max)(values, key=lambda n: values[n])
     return chosen
