@@ -34,7 +34,7 @@ def captured(name: str) -> Captured:
             "bigger-is-slower",
             "bigger-batches-slower",
             "high",
-            "max_batch_size: 7, dynamic_batching.preferred_batch_size: removed",
+            "max_batch_size: 7",
         ),
         ("instances-fight", "instances-contend", "low", "instance_group.count: 1"),
     ],

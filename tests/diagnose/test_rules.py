@@ -155,7 +155,7 @@ def test_sizes_beyond_the_knee_are_named_with_the_best_one() -> None:
     assert found.findings[0].confidence == "high"
     assert found.capacity is not None
     assert found.capacity.best_size == 8
-    assert changes(found) == [(Setting("max_batch_size", 8), Setting(PREFERRED, None))]
+    assert changes(found) == [(Setting("max_batch_size", 8),)]
 
 
 def test_sizes_that_this_traffic_does_not_run_are_no_finding() -> None:

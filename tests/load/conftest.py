@@ -57,7 +57,7 @@ def own_responder():
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory):
-    """A key, its certificate for localhost and 127.0.0.1, and the authority's, in one file, made for this run."""
+    """A key, its certificate for localhost and 127.0.0.1, and the authority's; made for this run."""
     authority = trustme.CA()
     issued = authority.issue_cert("localhost", "127.0.0.1")
     file = tmp_path_factory.mktemp("tls") / "localhost.pem"

@@ -119,21 +119,23 @@ class ServerWindow(msgspec.Struct, frozen=True):
     summaries: dict[str, dict[str, float]] | None = None
     reset: bool = False
     replicas: int = 1
+    gap_ns: int = 0
 
     @property
     def seconds(self) -> float:
-        """Length of the window."""
-        return (self.t1_ns - self.t0_ns) / 1e9
+        """Time that was watched: from t0 to t1 without the gaps between the windows that this is a sum of."""
+        return (self.t1_ns - self.t0_ns - self.gap_ns) / 1e9
 
     def __add__(self, other: ServerWindow) -> ServerWindow:
         """Both windows as one: counters add, the span covers both, gauges are the later ones."""
-        later = self if self.t1_ns >= other.t1_ns else other
+        earlier, later = sorted((self, other), key=lambda w: w.t1_ns)
         return msgspec.structs.replace(
             later,
             t0_ns=min(self.t0_ns, other.t0_ns),
             t1_ns=max(self.t1_ns, other.t1_ns),
             counters=_combine(self.counters, other.counters, sign=1),
             reset=self.reset or other.reset,
+            gap_ns=self.gap_ns + other.gap_ns + max(0, later.t0_ns - earlier.t1_ns),
         )
 
 

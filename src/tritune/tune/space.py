@@ -9,27 +9,31 @@ Two rules were learned on the real server and hold throughout (mission.md, last 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
-from tritune.diagnose.result import BatchRow
-from tritune.model.config import Change, DynamicBatching, ServingConfig, Setting
+from tritune.diagnose.moves import (
+    DELAY_US,
+    LEAST_DELAY_US,
+    MOST_DELAY_US,
+    PREFERRED,
+    batch_cap,
+    instance_count,
+    plain_batching,
+    short_delay,
+)
+from tritune.model.config import Change, ServingConfig, Setting
+from tritune.twin.service import ServicePoint, groups
 
 Stage = Literal["delay", "plain batching", "preferred sizes", "instances", "max batch size"]
 STAGES: tuple[Stage, ...] = ("delay", "plain batching", "preferred sizes", "instances", "max batch size")
 
-DELAY = "dynamic_batching.max_queue_delay_microseconds"
-PREFERRED = "dynamic_batching.preferred_batch_size"
-COUNT = "instance_group.count"
-
-SMALL_DELAY_US = 500
-SMALLEST_DELAY_US = 100
-LARGE_DELAY_US = 1000
 MAX_INSTANCES_WITHOUT_EVIDENCE = 2
-# Below this many executions, S(b) of a batch size says too little to cap batches by it.
-MIN_EXECUTIONS = 2
+# Sizes are taken together with their neighbours until they ran this often; a cap is only proposed here, the
+# trial proves it, so a few executions of the warm-up may suggest one.
+MIN_EXECUTIONS = 3
 # A size pays when its items per second are within this share of the best size's.
 WORTH = 0.97
 
@@ -52,14 +56,14 @@ class Passed(msgspec.Struct, frozen=True):
 def candidates(
     stage: Stage,
     config: ServingConfig,
-    batches: Sequence[BatchRow],
+    curve: Mapping[int, ServicePoint],
     *,
     instances_help: bool = False,
     more_slows: bool = False,
 ) -> tuple[Candidate, ...] | Passed:
     """The moves of one stage from `config`, in the order to try them, or why there are none.
 
-    `batches` are the batch sizes seen at `config`. `instances_help`: going up in instances was proven to
+    `curve` is S(b) of the batch sizes seen at `config`. `instances_help`: going up in instances was proven to
     help and S(b) at equal b did not rise: only then more than two are offered (S12). `more_slows`: fewer
     instances were proven better: then no count above the best is offered.
     """
@@ -71,12 +75,7 @@ def candidates(
         return _preferred(config)
     if stage == "instances":
         return _instances(config, instances_help=instances_help, more_slows=more_slows)
-    return _max_batch(config, batches)
-
-
-def move(*settings: tuple[str, int | tuple[int, ...] | None]) -> Change:
-    """A Change from (path, value) pairs."""
-    return Change(tuple(Setting(path, value) for path, value in settings))
+    return _max_batch(config, curve)
 
 
 def _delay(config: ServingConfig) -> tuple[Candidate, ...] | Passed:
@@ -86,22 +85,19 @@ def _delay(config: ServingConfig) -> tuple[Candidate, ...] | Passed:
     delay = block.max_queue_delay_microseconds
     if delay == 0:
         return Passed("delay", "max_queue_delay_microseconds is 0 already")
-    if delay <= LARGE_DELAY_US:
+    if delay <= MOST_DELAY_US:
         return Passed(
             "delay",
-            f"{delay} us is within the 100-1000 us where the article starts; measured on Triton, steps "
-            "inside that range change nothing, only dropping the delay does (plain batching)",
+            f"{delay} us is within the {LEAST_DELAY_US}-{MOST_DELAY_US} us where one starts; measured on Triton, "
+            "steps inside that range change nothing, only dropping the delay does (plain batching)",
         )
-    steps = [SMALL_DELAY_US, SMALLEST_DELAY_US]
-    return tuple(
+    return (
         Candidate(
             "delay",
-            move((DELAY, value)),
-            f"a request may wait up to {delay} us for others to join its batch"
-            if value == SMALL_DELAY_US
-            else "the lower end of the article's range",
-        )
-        for value in steps
+            short_delay(DELAY_US),
+            f"a request may wait up to {delay} us for others to join its batch",
+        ),
+        Candidate("delay", short_delay(LEAST_DELAY_US), "the lower end of the range where one starts"),
     )
 
 
@@ -117,17 +113,13 @@ def _plain(config: ServingConfig) -> tuple[Candidate, ...] | Passed:
                 "without a dynamic_batching block every request runs alone, whatever max_batch_size says",
             ),
         )
-    settings: list[tuple[str, int | tuple[int, ...] | None]] = []
-    if block.preferred_batch_size and block.preferred_batch_size != (config.max_batch_size,):
-        settings.append((PREFERRED, None))
-    if block.max_queue_delay_microseconds:
-        settings.append((DELAY, None))
-    if not settings:
+    change = plain_batching(config)
+    if change is None:
         return Passed("plain batching", "no preferred sizes and no delay are set: this is plain batching")
     return (
         Candidate(
             "plain batching",
-            move(*settings),
+            change,
             "requests that arrive while an instance is busy merge anyway; preferred sizes and a delay only "
             "add waiting on top of that",
         ),
@@ -153,7 +145,11 @@ def _preferred(config: ServingConfig) -> tuple[Candidate, ...] | Passed:
     if not fewer:
         return Passed("preferred sizes", f"{list(explicit)} are few and small already")
     return tuple(
-        Candidate("preferred sizes", move((PREFERRED, sizes)), "fewer and smaller sizes are reached sooner")
+        Candidate(
+            "preferred sizes",
+            Change((Setting(PREFERRED, sizes),)),
+            "fewer and smaller sizes are reached sooner",
+        )
         for sizes in fewer
     )
 
@@ -161,67 +157,54 @@ def _preferred(config: ServingConfig) -> tuple[Candidate, ...] | Passed:
 def _instances(
     config: ServingConfig, *, instances_help: bool, more_slows: bool
 ) -> tuple[Candidate, ...] | Passed:
-    if len(config.instance_group) > 1:
-        return Passed("instances", "several instance groups: which one to change is the operator's choice")
-    group = config.instance_group[0] if config.instance_group else None
-    count = group.count if group else 1
+    def to(count: int, reason: str) -> Candidate | None:
+        change = instance_count(config, count)
+        return None if change is None else Candidate("instances", change, reason)
+
+    count = config.instance_group[0].count if config.instance_group else 1
+    offered: tuple[Candidate | None, ...]
     if count > MAX_INSTANCES_WITHOUT_EVIDENCE:
-        return (
-            Candidate(
-                "instances", move((COUNT, 1)), f"{count} instances may fight for one device: a baseline"
-            ),
-            Candidate("instances", move((COUNT, 2)), "two, against whichever of the others is better"),
+        offered = (
+            to(1, f"{count} instances may fight for one device: a baseline"),
+            to(2, "two, against whichever of the others is better"),
         )
-    if count == MAX_INSTANCES_WITHOUT_EVIDENCE:
-        if instances_help:
-            return (
-                Candidate("instances", move((COUNT, 3)), "two were better than one, and S(b) did not rise"),
-                Candidate("instances", move((COUNT, 4)), "as long as each further one is proven"),
-            )
-        return (Candidate("instances", move((COUNT, 1)), "instances are not free: they split batches"),)
-    if more_slows:
+    elif count == MAX_INSTANCES_WITHOUT_EVIDENCE and instances_help:
+        offered = (
+            to(3, "two were better than one, and S(b) did not rise"),
+            to(4, "as long as each further one is proven"),
+        )
+    elif count == MAX_INSTANCES_WITHOUT_EVIDENCE:
+        offered = (to(1, "instances are not free: they split batches"),)
+    elif more_slows:
         return Passed("instances", "fewer instances were better: the device gains nothing from a second one")
-    return (
-        Candidate(
-            "instances",
-            move((COUNT, 2)),
-            "a second instance helps where one does not fill the device, and splits batches where it does",
-        ),
+    else:
+        offered = (
+            to(2, "a second one helps where one does not fill the device, and splits batches where it does"),
+        )
+    found = tuple(candidate for candidate in offered if candidate is not None)
+    return found or Passed(
+        "instances", "several instance groups: which one to change is the operator's choice"
     )
 
 
-def _max_batch(config: ServingConfig, batches: Sequence[BatchRow]) -> tuple[Candidate, ...] | Passed:
-    rows = [row for row in batches if row.executions >= MIN_EXECUTIONS and row.size >= 1]
-    if config.max_batch_size <= 1 or len(rows) < 2:
+def _max_batch(config: ServingConfig, curve: Mapping[int, ServicePoint]) -> tuple[Candidate, ...] | Passed:
+    seen = groups(curve, at_least=MIN_EXECUTIONS)
+    if config.max_batch_size <= 1 or len(seen) < 2:
         return Passed(
             "max batch size", "too few batch sizes were seen to tell whether larger ones are slower"
         )
-    pace = {row.size: row.size / row.service_ns for row in rows}
-    best = max(pace.values())
-    cap = max(size for size, p in pace.items() if p >= WORTH * best)
-    largest = max(pace)
-    if cap >= largest:
+    best = min(group.ns_per_item for group in seen)
+    worth = [group for group in seen if group.ns_per_item * WORTH <= best]
+    cap, largest = worth[-1].size, seen[-1].size
+    if worth[-1] == seen[-1]:
         return Passed(
             "max batch size",
-            f"every batch size seen, up to {largest}, still gains: S(b)/b falls with b, no cap is called for",
+            f"every batch size seen, up to {max(seen[-1].sizes)}, still gains: S(b)/b falls with b, so no "
+            "cap is called for",
         )
-    ms = {row.size: row.service_ns / 1e6 for row in rows}
     reason = (
-        f"past {cap} items a batch is slower than it gains: S({cap}) = {ms[cap]:.1f} ms is "
-        f"{ms[cap] / cap:.2f} ms per item, S({largest}) = {ms[largest]:.1f} ms is "
-        f"{ms[largest] / largest:.2f} ms per item"
+        f"past {cap} items a batch costs more than it gains: S({cap}) = {curve[cap].ns / 1e6:.1f} ms is "
+        f"{curve[cap].ns / cap / 1e6:.2f} ms per item, S({largest}) = {curve[largest].ns / 1e6:.1f} ms is "
+        f"{curve[largest].ns / largest / 1e6:.2f} ms per item"
     )
-    return (Candidate("max batch size", _capped(config, cap), reason),)
-
-
-def _capped(config: ServingConfig, cap: int) -> Change:
-    """max_batch_size = cap, together with the preferred sizes that would no longer be legal."""
-    settings: list[tuple[str, int | tuple[int, ...] | None]] = [("max_batch_size", cap)]
-    block = config.dynamic_batching or DynamicBatching()
-    explicit = block.preferred_batch_size
-    if explicit and explicit != (config.max_batch_size,) and max(explicit) > cap:
-        legal = tuple(s for s in explicit if s <= cap)
-        # With delay 0 the largest preferred size must not stay below the maximum (hard cap).
-        keep = legal if block.max_queue_delay_microseconds else ()
-        settings.append((PREFERRED, keep or None))
-    return move(*settings)
+    return (Candidate("max batch size", batch_cap(config, cap), reason),)

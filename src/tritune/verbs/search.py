@@ -7,20 +7,22 @@ from functools import partial
 
 import msgspec
 
-from tritune.diagnose.batches import batch_rows
-from tritune.diagnose.result import BatchRow
+from tritune.diagnose.contention import compare_instances
+from tritune.diagnose.moves import COUNT
 from tritune.errors import TrituneError
 from tritune.model.config import Change
 from tritune.model.load import BY_HAND
 from tritune.model.measurement import Comparison, Measurement
+from tritune.model.server import ServerWindow
 from tritune.pbtxt.message import apply_json, same_json, view_json
 from tritune.stats.compare import compare
 from tritune.stats.trust import doubt
 from tritune.tune.progress import edits, meets
 from tritune.tune.result import Outcome, StepResult
-from tritune.tune.space import COUNT, STAGES, Candidate, Passed, Stage, candidates
+from tritune.tune.space import STAGES, Candidate, Passed, Stage, candidates
 from tritune.tune.undo import KEEP
 from tritune.tune.verdict import abort_rule, keep, needs_pair
+from tritune.twin.service import service_curve
 from tritune.units import NS_PER_S, format_duration
 from tritune.verbs.request import TuneRequest
 from tritune.verbs.trials import Trials
@@ -43,12 +45,15 @@ class CutShortError(Exception):
 
 @dataclass
 class Search:
-    """Where the search stands: the best proven setting, its cells, and the steps that led there."""
+    """Where the search stands: the best proven setting, its cells, and the steps that led there.
+
+    `curve` is the best setting's window from before its warm-up on, which reached every batch size.
+    """
 
     trials: Trials
     request: TuneRequest
     cells: list[Measurement]
-    rows: tuple[BatchRow, ...]
+    curve: ServerWindow | None
     started_ns: int
     steps: list[StepResult] = field(default_factory=list)
     kept: list[Change] = field(default_factory=list)
@@ -83,7 +88,7 @@ class Search:
             offered = candidates(
                 stage,
                 view_json(self.config_json),
-                self.rows,
+                {} if self.curve is None else service_curve(self.curve),
                 instances_help=self.instances_help,
                 more_slows=self.more_slows,
             )
@@ -112,7 +117,7 @@ class Search:
         if why := self._no_budget():
             self._pass(candidate.stage, why, candidate.change, candidate.reason)
             return False
-        before_json, before_rows = self.config_json, self.rows
+        before_json = self.config_json
         config_json = apply_json(candidate.change, before_json)
         self.tried.append(config_json)
         progress = self.trials.kit.progress
@@ -142,13 +147,11 @@ class Search:
         if better:
             self.config_json, self.cells = config_json, list(cells)
             self.kept.append(candidate.change)
-            self.rows = self._rows()
+            self.curve = self.trials.curve_window()
             if self.trials.journal is not None:
                 self.trials.journal.append(
                     KEEP, run=self.trials.run.path, before=before_json, after=config_json
                 )
-        else:
-            self.rows = before_rows
         self._step(candidate, lines, "kept" if better else "undone", why, comparison, cells)
         return better
 
@@ -177,10 +180,6 @@ class Search:
         cells.append(trials.measure(label, stop).measurement)
         return tuple(cells), compare(self.cells, cells), cells[-1].cut
 
-    def _rows(self) -> tuple[BatchRow, ...]:
-        seen = self.trials.curve_window()
-        return () if seen is None else batch_rows(seen)
-
     def _learn(self, candidate: Candidate, better: bool, comparison: Comparison) -> None:
         """What an instance step proves about the next one (S12, S13)."""
         counts = [s.value for s in candidate.change.settings if s.path == COUNT]
@@ -188,7 +187,9 @@ class Search:
             return
         grew = counts[0] > view_json(self.config_json).instances
         if grew and better:
-            self.instances_help = not _service_rose(self.rows, self._rows())
+            more, fewer = self.trials.curve_window(), self.curve
+            rose = compare_instances(more, fewer) if more is not None and fewer is not None else None
+            self.instances_help = rose is not None and not rose.contend
         if (not grew and better) or (grew and comparison.verdict == "worse"):
             self.more_slows = not grew
 
@@ -237,16 +238,3 @@ class Search:
                 tuple(msgspec.structs.replace(cell) for cell in cells),
             )
         )
-
-
-def _service_rose(before: tuple[BatchRow, ...], after: tuple[BatchRow, ...]) -> bool:
-    """Whether S(b) at equal b rose by more than a quarter, weighted by executions: contention (S13).
-
-    A quarter is about where a second instance stops paying at a fixed rate (research 9).
-    """
-    old = {row.size: row.service_ns for row in before}
-    common = [row for row in after if row.size in old]
-    weight = sum(row.executions for row in common)
-    if not weight:
-        return False
-    return sum(row.executions * row.service_ns / old[row.size] for row in common) / weight > 1.25

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 
-from tritune.diagnose.batches import batch_rows
 from tritune.diagnose.diagnose import diagnose
 from tritune.diagnose.result import Diagnosis
 from tritune.errors import TrituneError, UsageError
 from tritune.model.config import Change
 from tritune.model.load import BY_HAND
 from tritune.model.measurement import Measurement
-from tritune.model.server import ModelKey
+from tritune.model.server import ModelKey, ServerWindow, window
 from tritune.pbtxt.diff import unified_diff
 from tritune.pbtxt.edit import edit
 from tritune.pbtxt.message import apply_json, text_of_json, view_json
@@ -26,7 +27,7 @@ from tritune.tune.result import Status, StepResult, TuneResult
 from tritune.tune.space import STAGES
 from tritune.tune.undo import FINISHED
 from tritune.units import NS_PER_S, format_duration
-from tritune.verbs.measure import Instruments
+from tritune.verbs.measure import SETTLE_S, Instruments
 from tritune.verbs.ports import Journal, ModelFolder, RunFolder, RunStore
 from tritune.verbs.preflight import (
     Served,
@@ -42,6 +43,8 @@ from tritune.verbs.search import TRIAL_OVERHEAD_NS, CutShortError, Search
 from tritune.verbs.trials import Trials
 
 BASELINE_CELLS = 2
+QUIET_REQUESTS = 30
+QUIET_NS = 5 * NS_PER_S
 
 
 @dataclass
@@ -139,6 +142,7 @@ class Tuning:
     def _baseline(self) -> list[Measurement]:
         """The setting as it is, measured twice: the second tells the noise from run to run."""
         self.trials.warm_up()
+        self.quiet = self._quiet_window()
         cells: list[Measurement] = []
         for number in range(1, BASELINE_CELLS + 1):
             self.kit.progress.step(f"measuring the baseline ({number} of {BASELINE_CELLS})")
@@ -155,15 +159,31 @@ class Tuning:
             )
         return cells
 
+    def _quiet_window(self) -> ServerWindow | None:
+        """A few requests one at a time: S(b) without company, against which contention shows."""
+        kit, workload = self.kit, self.request.workload
+        key = self.trials.key
+        before = kit.server.statistics()
+        kit.engine.closed_loop(
+            kit.server.target,
+            1,
+            kit.server.shots(workload.model, key.version, workload.items, self.request.data),
+            timeout_ns=workload.timeout_ns,
+            count=QUIET_REQUESTS,
+            duration_ns=QUIET_NS,
+        )
+        kit.clock.sleep(SETTLE_S)
+        return window(before, kit.server.statistics(), key)
+
     def _diagnose(self, baseline: list[Measurement]) -> Diagnosis | None:
         windows = [cell.window for cell in baseline if cell.window is not None]
         if not windows:
             return None
-        mean = baseline[0].latency["mean"].value
-        total = windows[0]
-        for other in windows[1:]:
-            total = total + other
-        return diagnose(self.now.config, total, client_mean_ns=mean)
+        loaded = reduce(add, windows)
+        parts = (self.quiet, loaded) if self.quiet is not None else ()
+        return diagnose(
+            self.now.config, loaded, client_mean_ns=baseline[0].latency["mean"].value, parts=parts
+        )
 
     # Acting ------------------------------------------------------------------------------------
 
@@ -174,12 +194,9 @@ class Tuning:
             f"at most {request.max_reloads} reloads and {format_duration(request.budget_ns)}; one trial "
             f"takes about {format_duration(TRIAL_OVERHEAD_NS + 2 * window_s * NS_PER_S)}"
         )
-        curve = self.trials.curve_window()
         with self.guard(self.now, self.trials.run.path) as journal:
             self.trials.journal = journal
-            search = Search(
-                self.trials, request, list(baseline), () if curve is None else batch_rows(curve), started_ns
-            )
+            search = Search(self.trials, request, list(baseline), self.trials.curve_window(), started_ns)
             status: Status
             try:
                 search.run()
