@@ -39,7 +39,13 @@ def launch(
             dict(environment),
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+                (
+                    os.POSIX_SPAWN_OPEN,
+                    1,
+                    str(log),
+                    os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND,
+                    0o644,
+                ),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
             ],
             setsid=True,

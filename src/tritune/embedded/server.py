@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +13,7 @@ import psutil
 from tritune.embedded.launch import launch
 from tritune.embedded.layout import Environment, state_folder
 from tritune.embedded.ports import all_free, free_ports
+from tritune.embedded.readiness import PortTakenError, died, wait_ready
 from tritune.errors import TrituneError
 
 ControlFlag = Literal["explicit", "none", "poll"]
@@ -23,9 +22,6 @@ _HOST = "127.0.0.1"
 _PORT_TRIES = 5
 # A stepped clock may move psutil's idea of a start time a little; a reused pid moves it by far more.
 _SAME_START_S = 1.0
-_LOG_LINES = 6
-# What Triton writes when one of its three ports was taken.
-_PORT_SIGN = "Unavailable - Socket"
 
 
 class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +85,7 @@ def start(
                 die_with_parent,
                 deadline_s,
             )
-        except _PortTakenError:
+        except PortTakenError:
             if http_port is not None:
                 raise _port_taken(port) from None
     raise _port_taken(port)
@@ -124,10 +120,6 @@ def stop(server: RunningServer, *, grace_s: float = 10.0) -> bool:
             hint="It may belong to another user; stop it as that user.",
         ) from error
     return True
-
-
-class _PortTakenError(Exception):
-    """Someone took one of the three ports between our look and the server's."""
 
 
 def _port_taken(port: int) -> TrituneError:
@@ -203,7 +195,7 @@ def _start_once(
     try:
         created = psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:
-        raise _died(log) from None
+        raise died(log) from None
     server = RunningServer(
         pid=pid,
         created=created,
@@ -217,55 +209,11 @@ def _start_once(
         trace_file=str(trace_file),
     )
     try:
-        version = _wait_ready(server, port, time.monotonic() + deadline_s)
+        version = wait_ready(_HOST, port, pid, lambda: is_alive(server), log, deadline_s)
     except BaseException:  # an interrupt must not leave a half-started server behind either
         stop(server, grace_s=2.0)
         raise
     return msgspec.structs.replace(server, version=version)
-
-
-def _wait_ready(server: RunningServer, port: int, deadline: float) -> str:
-    """The server's version once it is ready. Raises when the process dies first or the deadline passes."""
-    log = Path(server.log)
-    while time.monotonic() < deadline:
-        if not is_alive(server):
-            if _PORT_SIGN in _text(log):
-                raise _PortTakenError
-            raise _died(log)
-        # Asked first: Triton answers as ready for a moment before it finds that a port is another's.
-        if _listens(server.pid, port) and _get(port, "/v2/health/ready") is not None:
-            metadata = _get(port, "/v2")
-            if metadata is not None:
-                return str(msgspec.json.decode(metadata).get("version", ""))
-        time.sleep(0.05)
-    raise TrituneError(
-        f"Triton was not ready in time; its log ends with: {_tail(log)}",
-        slug="server-not-ready",
-        hint=f"The whole log: {log}",
-    )
-
-
-def _listens(pid: int, first: int) -> bool:
-    """Whether this very process holds all three ports."""
-    try:
-        held = {c.laddr.port for c in psutil.Process(pid).net_connections("tcp") if c.status == "LISTEN"}
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return False
-    return held >= {first, first + 1, first + 2}
-
-
-def _get(port: int, path: str) -> bytes | None:
-    """The body of a 200 answer, None for anything else."""
-    connection = HTTPConnection(_HOST, port, timeout=2)
-    try:
-        connection.request("GET", path)
-        reply = connection.getresponse()
-        body = reply.read()
-    except (OSError, HTTPException):
-        return None
-    finally:
-        connection.close()
-    return body if reply.status == 200 else None
 
 
 def _process(server: RunningServer) -> psutil.Process | None:
@@ -281,27 +229,3 @@ def _process(server: RunningServer) -> psutil.Process | None:
     except psutil.NoSuchProcess:
         return None
     return process
-
-
-def _died(log: Path) -> TrituneError:
-    return TrituneError(
-        f"Triton ended while starting; its log says: {_tail(log)}",
-        slug="server-died",
-        hint=f"The whole log: {log}",
-    )
-
-
-def _text(log: Path) -> str:
-    try:
-        return log.read_text(errors="replace")
-    except OSError:
-        return ""
-
-
-def _tail(log: Path) -> str:
-    """The last lines that complain, else the last lines; one line of text."""
-    lines = [line.strip() for line in _text(log).splitlines() if line.strip()]
-    complaints = [
-        line for line in lines if line.startswith(("E1", "E0")) or "rror" in line or "failed" in line.lower()
-    ]
-    return " | ".join((complaints or lines)[-_LOG_LINES:]) or "nothing"
