@@ -173,6 +173,8 @@ class Search:
             again = trials.measure(self.cells[0].setting).measurement
             if again.cut:
                 return tuple(cells), comparison, again.cut
+            if why := doubt(again):
+                raise TrituneError(f"the best setting is not measurable again: {why}", slug="machine-busy")
             self.cells.append(again)
             trials.switch(config_json)
         elif comparison.verdict != "better":
