@@ -275,6 +275,8 @@ def tune_result() -> TuneResult:
         slo=parse_slo("p99=30ms"),
         before=BASELINE,
         after=FINAL,
+        before_whole=BASELINE[0],
+        after_whole=FINAL[0],
         config_before=config(100_000),
         config_after=config(0, ()),
         change=change((PREFERRED, None), (DELAY, None)),

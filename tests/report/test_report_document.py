@@ -10,7 +10,7 @@ import sample
 
 from tritune.model.config import Change
 from tritune.model.measurement import Estimate, Measurement
-from tritune.report.content.cells import cells, least_flattering
+from tritune.report.content.cells import cells
 from tritune.report.content.diagnosis import diagnosis_document
 from tritune.report.content.document import Chart, Document, Table
 from tritune.report.content.load import load_document
@@ -62,22 +62,18 @@ def test_the_headline_gives_both_figures_with_intervals_the_load_and_the_slo() -
     )
 
 
-def test_the_headline_takes_the_least_flattering_repeats() -> None:
-    lowest = least_flattering(sample.BASELINE, "p99", lowest=True)
-    highest = least_flattering(sample.FINAL, "p99", lowest=False)
-    assert lowest is sample.BASELINE[0]
-    assert highest is sample.FINAL[0]
-    swapped = msgspec.structs.replace(sample.tune_result(), before=sample.BASELINE[::-1])
-    assert tuning_document(swapped).headline == tuning_document(sample.tune_result()).headline
-
-
-def test_where_nothing_changed_the_highest_figure_counts() -> None:
+def test_where_nothing_changed_there_is_one_figure() -> None:
     result = sample.tune_result()
     same = msgspec.structs.replace(
-        result, status="not met", change=Change(()), after=(), config_after=result.config_before
+        result,
+        status="not met",
+        change=Change(()),
+        after=(),
+        after_whole=None,
+        config_after=result.config_before,
     )
     assert tuning_document(same).headline == (
-        "p99 115 ms (110–119) at 200 requests/s; SLO p99 <= 30 ms not met."
+        "p99 112 ms (108–117) at 200 requests/s; SLO p99 <= 30 ms not met."
     )
 
 
@@ -87,7 +83,13 @@ def test_every_status_has_a_verdict_and_a_headline(status: str) -> None:
     assert tuning_document(result).verdict.label
     if status in ("already met", "advice", "cut"):
         result = msgspec.structs.replace(
-            result, change=Change(()), after=(), config_after=result.config_before, diff="", steps=()
+            result,
+            change=Change(()),
+            after=(),
+            after_whole=None,
+            config_after=result.config_before,
+            diff="",
+            steps=(),
         )
         document = tuning_document(result)
         assert "->" not in document.headline
@@ -151,6 +153,8 @@ def test_nothing_measured_gives_dashes_and_no_charts() -> None:
         status="cut",
         before=empty,
         after=(),
+        before_whole=empty[0],
+        after_whole=None,
         steps=(),
         diagnosis=None,
         change=Change(()),
@@ -163,7 +167,7 @@ def test_nothing_measured_gives_dashes_and_no_charts() -> None:
 def test_a_percentile_that_failed_requests_reach_is_never() -> None:
     never = {**sample.BASELINE[0].latency, "p99": Estimate(NEVER_NS, 9e8, NEVER_NS)}
     bad = msgspec.structs.replace(sample.BASELINE[0], latency=never)
-    document = tuning_document(msgspec.structs.replace(sample.tune_result(), before=(bad,)))
+    document = tuning_document(msgspec.structs.replace(sample.tune_result(), before=(bad,), before_whole=bad))
     assert document.headline.startswith("p99 never (failed requests reach it) ->")
     assert "failed requests reach p99" in texts(document)
 

@@ -76,7 +76,7 @@ def test_one_saturated_instance_without_contention_becomes_two() -> None:
 
 def test_more_than_two_instances_are_kept_only_while_each_helps() -> None:
     lab = Lab(config(largest=8), device(20.0, 2.0))
-    result = lab.tune("p99=1ms", 400, every_stage=True)
+    result = lab.tune("p99=1ms", 560, every_stage=True)
     assert result.status == "not met"
     counts = [step.change.settings[0].value for step in result.steps if step.stage == "instances"]
     assert counts == [2, 3, 4]

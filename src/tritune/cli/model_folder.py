@@ -31,8 +31,10 @@ class RealModelFolder:
 
     @property
     def path(self) -> str:
-        """Its config.pbtxt as it was named; what the diff's header says."""
-        return str(self._config)
+        """For the diff's header: the file as named; where that is absolute, from its repository on."""
+        if not self._config.is_absolute():
+            return str(self._config)
+        return str(self._config.relative_to(self._config.parents[2]))
 
     def text(self) -> str:
         """The text of config.pbtxt, byte for byte where it is UTF-8."""

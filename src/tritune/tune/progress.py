@@ -1,18 +1,10 @@
-"""The state of a tuning as a value, and what follows from it: met or not, what stays untried."""
+"""A change as it is shown and as it adds up: field by field, old and new."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tritune.model.config import Change, ServingConfig, Setting, Value
-from tritune.model.measurement import Measurement
-from tritune.model.slo import Slo
-from tritune.stats.slo import judge
-
-
-def meets(slo: Slo, cells: Sequence[Measurement]) -> bool:
-    """Whether every cell meets the SLO, at least by its measured value, and none was cut short."""
-    return bool(cells) and all(not cell.cut and judge(slo, cell).leaning == "met" for cell in cells)
 
 
 def edits(change: Change, before: ServingConfig, after: ServingConfig) -> tuple[str, ...]:

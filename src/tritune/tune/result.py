@@ -32,7 +32,9 @@ class StepResult(msgspec.Struct, frozen=True):
 class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a report needs. `diff` is the unified diff of config.pbtxt, may be empty.
 
-    `cut` says why a tuning with the status "cut" ended early."""
+    `before_whole` and `after_whole` are the cells of each together: what the SLO is judged by. `cut` says why
+    a tuning with the status "cut" ended early.
+    """
 
     status: Status
     url: str
@@ -43,6 +45,8 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     slo: Slo
     before: tuple[Measurement, ...]
     after: tuple[Measurement, ...]
+    before_whole: Measurement
+    after_whole: Measurement | None
     config_before: ServingConfig
     config_after: ServingConfig
     change: Change

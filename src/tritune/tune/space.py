@@ -88,8 +88,8 @@ def _delay(config: ServingConfig) -> tuple[Candidate, ...] | Passed:
     if delay <= MOST_DELAY_US:
         return Passed(
             "delay",
-            f"{delay} us is within the {LEAST_DELAY_US}-{MOST_DELAY_US} us where one starts; measured on Triton, "
-            "steps inside that range change nothing, only dropping the delay does (plain batching)",
+            f"{delay} us is within the {LEAST_DELAY_US}-{MOST_DELAY_US} us where one starts; steps inside "
+            "that range change nothing (measured on Triton), only dropping the delay does (plain batching)",
         )
     return (
         Candidate(

@@ -1,11 +1,13 @@
-"""When a trial is broken off, when a candidate is kept, and how that is said."""
+"""When a trial is broken off, when a candidate is kept, when the SLO holds, and how that is said."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tritune.model.load import Tick
-from tritune.model.measurement import Comparison
+from tritune.model.measurement import Comparison, Measurement
+from tritune.model.slo import Slo
+from tritune.stats.slo import Answer, judge
 from tritune.units import NS_PER_S, format_duration
 
 ABORT_ERRORS = 0.01
@@ -14,6 +16,7 @@ ABORT_P99_FACTOR = 5.0
 ABORT_AFTER = 200
 # A gain this clear needs no second, interleaved pair.
 CLEAR_RATIO = 0.8
+FAR = 2.0
 
 
 def abort_rule(baseline_p99_ns: float) -> Callable[[Tick], str | None]:
@@ -68,3 +71,16 @@ def keep(comparison: Comparison) -> tuple[bool, str]:
     if comparison.verdict == "equivalent":
         return False, f"no difference: {figure}; the smaller change stays"
     return False, f"undecided: {figure}; not proven, so not kept"
+
+
+def holds(slo: Slo, whole: Measurement) -> Answer:
+    """Whether the SLO holds, from all cells of a setting together.
+
+    As `stats.slo.judge`; a value without an interval that is beyond FAR times its limit is not met all the
+    same: a server in overload has one single slow spell, which never gives an interval.
+    """
+    verdict = judge(slo, whole)
+    if verdict.answer != "undecided":
+        return verdict.answer
+    beyond = [c for c in verdict.clauses if c.found.value and c.found.value > FAR * c.clause.limit]
+    return "not met" if beyond else "undecided"

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
 
 from tritune.diagnose.diagnose import diagnose as explain
 from tritune.diagnose.result import Diagnosis
 from tritune.errors import TrituneError
-from tritune.model.server import ModelKey, ServerWindow, Snapshot, window
+from tritune.model.server import ModelKey, Snapshot, window
 from tritune.pbtxt.message import view_json
 from tritune.verbs.ports import Clock, Progress, Server
+
+# One read a second; a long watch gets longer parts instead of more of them.
+MOST_PARTS = 60
 
 
 def diagnose(
@@ -34,26 +40,24 @@ def diagnose(
         )
     for name in models:
         server.metadata(name)
-    before = server.statistics()
     progress.step(f"watching {server.url} for {seconds:g} s")
-    clock.sleep(seconds)
-    after, metrics = server.statistics(), server.metrics()
-    keys = sorted(key for key in after.models if not models or key.model in models)
-    return tuple(_explain(server, before, after, metrics, key) for key in keys)
+    steps = max(1, min(MOST_PARTS, int(seconds)))
+    reads = [server.statistics()]
+    for _ in range(steps):
+        clock.sleep(seconds / steps)
+        reads.append(server.statistics())
+    metrics = server.metrics()
+    keys = sorted(key for key in reads[-1].models if not models or key.model in models)
+    return tuple(_explain(server, reads, metrics, key) for key in keys)
 
 
-def _explain(
-    server: Server, before: Snapshot, after: Snapshot, metrics: Snapshot | None, key: ModelKey
-) -> Diagnosis:
-    seen = window(before, after, key)
+def _explain(server: Server, reads: Sequence[Snapshot], metrics: Snapshot | None, key: ModelKey) -> Diagnosis:
+    """The whole window, with its parts: busy and quiet seconds tell what one mean cannot."""
+    parts = [w for w in (window(a, b, key) for a, b in pairwise(reads)) if w is not None]
+    seen = window(reads[0], reads[-1], key)
     if seen is None:
         raise ValueError(f"{key} has no counters")
-    return explain(view_json(server.effective_config(key.model, key.version)), _gauges(seen, metrics, key))
-
-
-def _gauges(seen: ServerWindow, metrics: Snapshot | None, key: ModelKey) -> ServerWindow:
-    import msgspec
-
-    if metrics is None:
-        return seen
-    return msgspec.structs.replace(seen, gauges=metrics.gauges, pending=metrics.pending.get(key))
+    if metrics is not None:
+        seen = msgspec.structs.replace(seen, gauges=metrics.gauges, pending=metrics.pending.get(key))
+    config = view_json(server.effective_config(key.model, key.version))
+    return explain(config, seen, parts=parts)

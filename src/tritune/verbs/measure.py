@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import msgspec
 import numpy as np
@@ -181,4 +184,39 @@ def fold(
         sender=outcome.sender,
         summaries_us=summaries,
         cut=outcome.cut,
+    )
+
+
+def figures(cells: Sequence[Cell]) -> tuple[Measurement, ...]:
+    """The measurements of some cells."""
+    return tuple(cell.measurement for cell in cells)
+
+
+def pool(cells: Sequence[Cell]) -> Measurement:
+    """All cells of one setting as one measurement: their requests together, never averages of percentiles.
+
+    The cells follow each other in time, so their latencies do; `sender` is that of the latest sender, `cut`
+    the first reason there is. No slices: those pair only cell by cell.
+    """
+    first = cells[0].measurement
+    if len(cells) == 1:
+        return first
+    parts = figures(cells)
+    latency = np.concatenate([cell.log.latency_ns() for cell in cells])
+    windows = [part.window for part in parts if part.window is not None]
+    errors: Counter[str] = Counter()
+    for part in parts:
+        errors.update(part.errors)
+    return msgspec.structs.replace(
+        first,
+        requests=len(latency),
+        seconds=sum(part.seconds for part in parts),
+        errors=dict(errors),
+        latency=percentiles(latency),
+        block_p99_ns=(),
+        window=reduce(add, windows) if windows else None,
+        sender=max((part.sender for part in parts), key=lambda sender: sender.lateness_p99_ns),
+        summaries_us=parts[-1].summaries_us,
+        cut=next((part.cut for part in parts if part.cut), ""),
+        run="",
     )

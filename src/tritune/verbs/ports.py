@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tritune.model.config import Change, ServingConfig
+from tritune.model.config import ServingConfig
 from tritune.model.facts import ControlMode, IndexEntry, ModelMetadata, ServerInfo
 from tritune.model.load import LoadOutcome, Shot, Target, Tick, WarmUpDone
 from tritune.model.requests import Int64, RequestLog
@@ -231,10 +231,3 @@ class Progress(Protocol):
 
     def note(self, text: str) -> None:
         """Something worth keeping on the screen."""
-
-
-class Differ(Protocol):
-    """A change as a unified diff of a config.pbtxt."""
-
-    def __call__(self, text: str, change: Change, path: str) -> str:
-        """`text` before and after `change`, with `path` in the headers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from ipaddress import ip_address
 
 import msgspec
 
@@ -14,7 +15,6 @@ from tritune.verbs.ports import Clock, ModelFolder, Server
 
 QUIET_S = 1.0
 FOREIGN_SHARE = 0.01
-LOOPBACK = ("localhost", "127.", "::1", "[::1]")
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -27,7 +27,10 @@ class Served(msgspec.Struct, frozen=True):
 
 def is_loopback(host: str) -> bool:
     """Whether an address stays on this machine."""
-    return host.startswith(LOOPBACK)
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.rstrip(".").lower() == "localhost"
 
 
 def require_loopback_or(allowed: bool, host: str, flag: str, what: str) -> None:

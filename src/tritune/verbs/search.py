@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-
-import msgspec
 
 from tritune.diagnose.contention import compare_instances
 from tritune.diagnose.moves import COUNT
 from tritune.errors import TrituneError
 from tritune.model.config import Change
 from tritune.model.load import BY_HAND
-from tritune.model.measurement import Comparison, Measurement
+from tritune.model.measurement import Comparison
 from tritune.model.server import ServerWindow
 from tritune.pbtxt.message import apply_json, same_json, view_json
 from tritune.stats.compare import compare
+from tritune.stats.slo import Answer
 from tritune.stats.trust import doubt
-from tritune.tune.progress import edits, meets
+from tritune.tune.progress import edits
 from tritune.tune.result import Outcome, StepResult
 from tritune.tune.space import STAGES, Candidate, Passed, Stage, candidates
 from tritune.tune.undo import KEEP
-from tritune.tune.verdict import abort_rule, keep, needs_pair
+from tritune.tune.verdict import abort_rule, holds, keep, needs_pair
 from tritune.twin.service import service_curve
 from tritune.units import NS_PER_S, format_duration
+from tritune.verbs.measure import Cell, figures, pool
 from tritune.verbs.request import TuneRequest
-from tritune.verbs.trials import Trials
+from tritune.verbs.trials import Trials, settle
 
 # What one trial costs beside its windows: a reload and a warm-up. Only used to say and keep the budget.
 TRIAL_OVERHEAD_NS = 8 * NS_PER_S
@@ -52,7 +53,7 @@ class Search:
 
     trials: Trials
     request: TuneRequest
-    cells: list[Measurement]
+    cells: list[Cell]
     curve: ServerWindow | None
     started_ns: int
     steps: list[StepResult] = field(default_factory=list)
@@ -65,12 +66,17 @@ class Search:
         self.config_json = self.trials.pinned(self.trials.now.config_json)
         self.original_json = self.config_json
         self.tried = [self.config_json]
-        self.baseline_p99 = self.cells[0].latency["p99"].value or 0.0
+        self.baseline_p99 = pool(self.cells).latency["p99"].value or 0.0
+
+    @property
+    def answer(self) -> Answer:
+        """Whether the best setting meets the SLO, from all its cells together."""
+        return holds(self.request.slo, pool(self.cells))
 
     @property
     def met(self) -> bool:
-        """Whether the best setting meets the SLO."""
-        return meets(self.request.slo, self.cells)
+        """Beyond doubt."""
+        return self.answer == "met"
 
     def run(self) -> None:
         """Go through the stages; raises CutShortError when interrupted or when the server fails."""
@@ -134,7 +140,7 @@ class Search:
             return False
         if cut in BY_HAND:
             raise CutShortError(cut)
-        if why := next((w for w in map(doubt, cells) if w), ""):
+        if why := next((w for w in map(doubt, figures(cells)) if w), ""):
             self._put_back_or_stop(before_json)
             self._step(candidate, lines, "failed", f"not measurable: {why}", None, cells)
             return False
@@ -146,6 +152,7 @@ class Search:
         self._learn(candidate, better, comparison)
         if better:
             self.config_json, self.cells = config_json, list(cells)
+            settle(self.trials, self.request.slo, self.cells)
             self.kept.append(candidate.change)
             self.curve = self.trials.curve_window()
             if self.trials.journal is not None:
@@ -155,7 +162,7 @@ class Search:
         self._step(candidate, lines, "kept" if better else "undone", why, comparison, cells)
         return better
 
-    def _measure(self, config_json: str, label: str) -> tuple[tuple[Measurement, ...], Comparison, str]:
+    def _measure(self, config_json: str, label: str) -> tuple[tuple[Cell, ...], Comparison, str]:
         """The candidate's cells, the comparison with the best, and why a cell was broken off (or empty).
 
         A gain that is seen but not clear gets a second pair, interleaved: the best again, then the
@@ -164,23 +171,24 @@ class Search:
         """
         trials, stop = self.trials, partial(abort_rule, self.baseline_p99)
         trials.switch(config_json)
-        cells = [trials.measure(label, stop).measurement]
-        comparison = compare(self.cells, cells)
-        if cells[-1].cut:
-            return tuple(cells), comparison, cells[-1].cut
+        cells = [trials.measure(label, stop)]
+        comparison = compare(figures(self.cells), figures(cells))
+        if cut := cells[-1].measurement.cut:
+            return tuple(cells), comparison, cut
         if needs_pair(comparison):
             trials.switch(self.config_json)
-            again = trials.measure(self.cells[0].setting).measurement
-            if again.cut:
-                return tuple(cells), comparison, again.cut
-            if why := doubt(again):
+            again = trials.measure(self.cells[0].measurement.setting)
+            if cut := again.measurement.cut:
+                return tuple(cells), comparison, cut
+            if why := doubt(again.measurement):
                 raise TrituneError(f"the best setting is not measurable again: {why}", slug="machine-busy")
             self.cells.append(again)
             trials.switch(config_json)
         elif comparison.verdict != "better":
             return tuple(cells), comparison, ""
-        cells.append(trials.measure(label, stop).measurement)
-        return tuple(cells), compare(self.cells, cells), cells[-1].cut
+        cells.append(trials.measure(label, stop))
+        comparison = compare(figures(self.cells), figures(cells))
+        return tuple(cells), comparison, cells[-1].measurement.cut
 
     def _learn(self, candidate: Candidate, better: bool, comparison: Comparison) -> None:
         """What an instance step proves about the next one (S12, S13)."""
@@ -196,7 +204,7 @@ class Search:
             self.more_slows = not grew
 
     def _no_budget(self) -> str:
-        window_ns = self.request.workload.duration_ns or round(self.cells[0].seconds * NS_PER_S)
+        window_ns = self.request.workload.duration_ns or round(self.cells[0].measurement.seconds * NS_PER_S)
         need = TRIAL_OVERHEAD_NS + 2 * window_ns
         used = self.trials.kit.clock.now_ns() - self.started_ns
         if used + need > self.request.budget_ns:
@@ -225,7 +233,7 @@ class Search:
         outcome: Outcome,
         why: str,
         comparison: Comparison | None,
-        cells: tuple[Measurement, ...],
+        cells: Sequence[Cell],
     ) -> None:
         self.trials.kit.progress.note(f"{outcome}: {', '.join(lines)} ({why})")
         self.steps.append(
@@ -237,6 +245,6 @@ class Search:
                 outcome,
                 why,
                 comparison,
-                tuple(msgspec.structs.replace(cell) for cell in cells),
+                figures(cells),
             )
         )

@@ -17,8 +17,9 @@ from tritune.model.workload import Workload
 from tritune.pbtxt.message import pin_json, same_json, view_json
 from tritune.stats.trust import doubt
 from tritune.tune.undo import FAILED, LOADED, TRIAL, as_served
+from tritune.tune.verdict import holds
 from tritune.verbs.keep import keep_cell
-from tritune.verbs.measure import Cell, Instruments, measure, warm_up
+from tritune.verbs.measure import Cell, Instruments, measure, pool, warm_up
 from tritune.verbs.ports import Journal, RunFolder, StopRule
 from tritune.verbs.preflight import FOREIGN_SHARE, Served, foreign_share, ready_versions
 
@@ -27,6 +28,8 @@ READY_S = 30.0
 GIVEN_UP = ("timeout", "connection")
 # How often one cell is tried on a machine that is busy with something else.
 TRIES = 3
+# How many cells of one setting are measured at most to decide an SLO.
+MOST_CELLS = 4
 # After these the server serves what it had; after any other failure of a load it may go on with it.
 REFUSALS = ("load-refused", "load-failed", "load-not-allowed", "unknown-model", "grpc-needed")
 
@@ -163,3 +166,13 @@ class Trials:
                 slug="load-differs",
                 hint="Somebody else may have loaded it at the same time, or the server changed a field.",
             )
+
+
+def settle(trials: Trials, slo: Slo, cells: list[Cell]) -> None:
+    """Measure the setting now served again, MOST_CELLS times at most, until its interval decides the SLO."""
+    while len(cells) < MOST_CELLS and holds(slo, pool(cells)) == "undecided":
+        trials.kit.progress.step("measuring again: whether the SLO holds is not decided yet")
+        cell = trials.measure(cells[0].measurement.setting)
+        if cell.measurement.cut or doubt(cell.measurement):
+            return
+        cells.append(cell)

@@ -5,29 +5,28 @@ The server ends with the best proven setting or, when the tuning is cut short, w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
 
 from tritune.diagnose.diagnose import diagnose
 from tritune.diagnose.result import Diagnosis
 from tritune.errors import TrituneError, UsageError
 from tritune.model.config import Change
 from tritune.model.load import BY_HAND
-from tritune.model.measurement import Measurement
 from tritune.model.server import ModelKey, ServerWindow, window
+from tritune.model.slo import Slo
 from tritune.pbtxt.diff import unified_diff
 from tritune.pbtxt.edit import edit
 from tritune.pbtxt.message import apply_json, text_of_json, view_json
 from tritune.stats.trust import doubt
-from tritune.tune.progress import combined, meets
+from tritune.tune.progress import combined
 from tritune.tune.result import Status, StepResult, TuneResult
 from tritune.tune.space import STAGES
 from tritune.tune.undo import FINISHED
+from tritune.tune.verdict import holds
 from tritune.units import NS_PER_S, format_duration
-from tritune.verbs.measure import SETTLE_S, Instruments
+from tritune.verbs.measure import SETTLE_S, Cell, Instruments, figures, pool
 from tritune.verbs.ports import Journal, ModelFolder, RunFolder, RunStore
 from tritune.verbs.preflight import (
     Served,
@@ -40,7 +39,7 @@ from tritune.verbs.preflight import (
 from tritune.verbs.request import TuneRequest
 from tritune.verbs.restore import undo
 from tritune.verbs.search import TRIAL_OVERHEAD_NS, CutShortError, Search
-from tritune.verbs.trials import Trials
+from tritune.verbs.trials import Trials, settle
 
 BASELINE_CELLS = 2
 QUIET_REQUESTS = 30
@@ -97,13 +96,14 @@ class Tuning:
         started_ns = kit.clock.now_ns()
         baseline = self._baseline()
         self.diagnosis = self._diagnose(baseline)
-        if any(cell.cut in BY_HAND for cell in baseline):
-            self.cut = baseline[-1].cut
+        if (cut := baseline[-1].measurement.cut) in BY_HAND:
+            self.cut = cut
             return self._result("cut", baseline, None)
-        if why := next((w for w in map(doubt, baseline) if w), ""):
+        if why := next((w for w in map(doubt, figures(baseline)) if w), ""):
             self.notes.append(f"nothing was tried, because the baseline cannot be believed: {why}")
             return self._result("undecided", baseline, None)
-        if meets(request.slo, baseline):
+        settle(self.trials, request.slo, baseline)
+        if holds(request.slo, pool(baseline)) == "met":
             return self._result("already met", baseline, None)
         if not may_load:
             return self._advice(baseline)
@@ -139,19 +139,19 @@ class Tuning:
         refuse_foreign_traffic(kit.server, kit.clock, key)
         return True
 
-    def _baseline(self) -> list[Measurement]:
+    def _baseline(self) -> list[Cell]:
         """The setting as it is, measured twice: the second tells the noise from run to run."""
         self.trials.warm_up()
         self.quiet = self._quiet_window()
-        cells: list[Measurement] = []
+        cells: list[Cell] = []
         for number in range(1, BASELINE_CELLS + 1):
             self.kit.progress.step(f"measuring the baseline ({number} of {BASELINE_CELLS})")
-            cells.append(self.trials.measure("baseline").measurement)
-            if cells[-1].cut in BY_HAND:
+            cells.append(self.trials.measure("baseline"))
+            if cells[-1].measurement.cut in BY_HAND:
                 break
-        answered = cells[0].requests - sum(cells[0].errors.values())
-        if not answered:
-            kinds = ", ".join(f"{n} {kind}" for kind, n in cells[0].errors.items())
+        first = cells[0].measurement
+        if first.requests == sum(first.errors.values()):
+            kinds = ", ".join(f"{n} {kind}" for kind, n in first.errors.items())
             raise TrituneError(
                 f"no request to '{self.request.workload.model}' was answered ({kinds or 'none sent'})",
                 slug="nothing-answered",
@@ -175,21 +175,20 @@ class Tuning:
         kit.clock.sleep(SETTLE_S)
         return window(before, kit.server.statistics(), key)
 
-    def _diagnose(self, baseline: list[Measurement]) -> Diagnosis | None:
-        windows = [cell.window for cell in baseline if cell.window is not None]
-        if not windows:
+    def _diagnose(self, baseline: Sequence[Cell]) -> Diagnosis | None:
+        whole = pool(baseline)
+        if whole.window is None:
             return None
-        loaded = reduce(add, windows)
-        parts = (self.quiet, loaded) if self.quiet is not None else ()
+        parts = (self.quiet, whole.window) if self.quiet is not None else ()
         return diagnose(
-            self.now.config, loaded, client_mean_ns=baseline[0].latency["mean"].value, parts=parts
+            self.now.config, whole.window, client_mean_ns=whole.latency["mean"].value, parts=parts
         )
 
     # Acting ------------------------------------------------------------------------------------
 
-    def _search(self, baseline: list[Measurement], started_ns: int) -> TuneResult:
+    def _search(self, baseline: list[Cell], started_ns: int) -> TuneResult:
         kit, request = self.kit, self.request
-        window_s = baseline[0].seconds
+        window_s = baseline[0].measurement.seconds
         kit.progress.note(
             f"at most {request.max_reloads} reloads and {format_duration(request.budget_ns)}; one trial "
             f"takes about {format_duration(TRIAL_OVERHEAD_NS + 2 * window_s * NS_PER_S)}"
@@ -201,7 +200,9 @@ class Tuning:
             try:
                 search.run()
                 self._leave(search)
-                status = "met" if search.met else "not met"
+                status = search.answer
+                if status == "undecided":
+                    self.notes.append(_more_time(search.cells, request.slo))
             except CutShortError as cut:
                 self._give_back()
                 self.cut = cut.why
@@ -243,7 +244,7 @@ class Tuning:
 
     # Telling -----------------------------------------------------------------------------------
 
-    def _advice(self, baseline: list[Measurement]) -> TuneResult:
+    def _advice(self, baseline: list[Cell]) -> TuneResult:
         """The first remedy of the first finding as a diff; nothing was changed."""
         findings = self.diagnosis.findings if self.diagnosis else ()
         remedies = [r for f in findings for r in f.remedies if r.change is not None]
@@ -259,7 +260,7 @@ class Tuning:
     def _result(
         self,
         status: Status,
-        baseline: list[Measurement],
+        baseline: list[Cell],
         search: Search | None,
         advised: Change | None = None,
     ) -> TuneResult:
@@ -291,8 +292,10 @@ class Tuning:
             version=self.now.versions[0],
             workload=self.request.workload,
             slo=self.request.slo,
-            before=tuple(baseline),
-            after=tuple(search.cells) if search is not None and kept else (),
+            before=figures(baseline),
+            after=figures(search.cells) if search is not None and kept else (),
+            before_whole=pool(baseline),
+            after_whole=pool(search.cells) if search is not None and kept else None,
             config_before=self.now.config,
             config_after=view_json(after_json),
             change=change,
@@ -317,3 +320,12 @@ class Tuning:
             f"tritune restore {url} --model {model}   # undo: serve the original again",
             "touch config.pbtxt, then load the model   # to make it last, after applying config.diff",
         )
+
+
+def _more_time(cells: Sequence[Cell], slo: Slo) -> str:
+    """What would decide it: the interval shrinks with the square root of the time."""
+    seconds = sum(cell.measurement.seconds for cell in cells)
+    return (
+        f"whether {slo} holds is undecided after {format_duration(seconds * NS_PER_S)} of the final setting; "
+        f"a longer window would tell, for example --for {round(seconds * 2)}s"
+    )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tritune.model.config import Change, InstanceGroup, ServingConfig
-from tritune.model.measurement import Estimate, Measurement
+from tritune.model.measurement import Measurement
 from tritune.tune.result import TuneResult
 
 
@@ -63,14 +63,3 @@ def _with(change: Change, config: ServingConfig) -> ServingConfig:
             one = msgspec.structs.replace(group, count=setting.value)
             config = msgspec.structs.replace(config, instance_group=(one,))
     return config
-
-
-def least_flattering(measurements: Sequence[Measurement], metric: str, *, lowest: bool) -> Measurement | None:
-    """Of several repeats the one that says least for a change: the lowest before it, the highest after it."""
-    known = [
-        (value, m) for m in measurements if (value := m.latency.get(metric, Estimate()).value) is not None
-    ]
-    if not known:
-        return measurements[0] if measurements else None
-    pick = min if lowest else max
-    return pick(known, key=lambda pair: pair[0])[1]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tritune.model.measurement import Comparison, Estimate
 from tritune.report.content import evidence, pictures
-from tritune.report.content.cells import Cell, least_flattering
+from tritune.report.content.cells import Cell
 from tritune.report.content.charts.steps import Row
 from tritune.report.content.document import Block, Bullets, Chart, Code, Paragraph, Section, Table
 from tritune.report.content.findings import findings
@@ -83,11 +83,9 @@ def _changed(result: TuneResult) -> tuple[Block, ...]:
 
 def _time(result: TuneResult) -> tuple[Block, ...]:
     """The cells of the headline, seen from the server."""
-    metric = result.slo.main.metric
-    pair = [("before", least_flattering(result.before, metric, lowest=bool(result.after)))]
-    if result.after:
-        pair.append(("after", least_flattering(result.after, metric, lowest=False)))
-    known = [(name, m) for name, m in pair if m is not None]
+    known = [("before", result.before_whole)]
+    if result.after_whole is not None:
+        known.append(("after", result.after_whole))
     bars = [(name, bar) for name, m in known if (bar := evidence.breakdown(m)) is not None]
     sizes = [(name, evidence.batches(m)) for name, m in known]
     return _present([pictures.where_time_goes(bars), *pictures.batches(sizes)])
@@ -168,8 +166,7 @@ def _method(result: TuneResult, cells: tuple[Cell, ...]) -> tuple[str, ...]:
     )
     repeats = (
         f"The setting as found was measured {count(len(result.before), 'time')} and the final one "
-        f"{count(len(result.after), 'time')}; the headline takes the lowest "
-        f"{result.slo.main.metric} before and the highest after."
+        f"{count(len(result.after), 'time')}; the headline is over all requests of a setting together."
         if result.after and result.change.settings
         else f"The setting as found was measured {count(len(result.before), 'time')}."
     )
