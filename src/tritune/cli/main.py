@@ -18,6 +18,7 @@ app = App(
     help="Find out why a Triton deployment's tail latency explodes, and fix it with evidence.",
     version=__version__,
     default_parameter=None,
+    suppress_keyboard_interrupt=False,  # it ends in a sentence of ours, below
 )
 for _verb, _help in (
     ("demo", "The main job on a real Triton on this machine, from an exploded p99 to a proven diff."),

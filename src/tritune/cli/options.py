@@ -97,6 +97,13 @@ def workload(model: str, traffic: Traffic) -> Workload:
         raise UsageError(
             f"--for {traffic.duration} is out of range", slug="out-of-range", hint="More than 0, at most 1h."
         )
+    timeout = parse_duration(traffic.timeout)
+    if not 0 < timeout <= LONGEST_NS:
+        raise UsageError(
+            f"--timeout {traffic.timeout} is out of range",
+            slug="out-of-range",
+            hint="More than 0, at most 1h.",
+        )
     return Workload(
         model=model,
         version=traffic.model_version,
@@ -108,7 +115,7 @@ def workload(model: str, traffic: Traffic) -> Workload:
         seed=traffic.seed,
         items=traffic.items,
         data=str(traffic.data) if traffic.data else None,
-        timeout_ns=parse_duration(traffic.timeout),
+        timeout_ns=timeout,
     )
 
 

@@ -83,6 +83,7 @@ def tune(
     plan = workload(model, traffic or Traffic())
     body = read_data(traffic.data if traffic else None)
     objective = parse_slo(slo)
+    budget_ns, load_timeout_ns = parse_duration(budget), parse_duration(load_timeout)
     words = [word.strip() for word in stages.split(",") if word.strip()]
     if unknown := [word for word in words if word not in STAGE_WORDS]:
         raise UsageError(
@@ -106,9 +107,9 @@ def tune(
         workload=plan,
         slo=objective,
         stages=tuple(STAGE_WORDS[word] for word in words),
-        budget_ns=parse_duration(budget),
+        budget_ns=budget_ns,
         max_reloads=max_reloads,
-        load_deadline_s=parse_duration(load_timeout) / 1e9,
+        load_deadline_s=load_timeout_ns / 1e9,
         may_reload=local or allow_reload,
         data=body,
         shared_repository=shared_repository,
