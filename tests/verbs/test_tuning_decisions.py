@@ -219,6 +219,16 @@ def test_every_cell_is_kept_as_a_run_of_its_own() -> None:
     assert run.manifest is None  # its story is told, and it is finished, by whoever called
 
 
+def test_an_slo_that_two_cells_do_not_decide_gets_more_of_them() -> None:
+    lab = Lab(config(largest=8))
+    result = lab.tune("p99=7.9ms", 200, stages=())
+    assert len(lab.engine.runs) == 4
+    assert result.before_whole.requests == sum(cell.requests for cell in result.before) > 7000
+    assert result.status == "undecided"
+    assert result.notes
+    assert lab.server.loads == []
+
+
 # Bounds -----------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,6 +85,31 @@ def test_a_signal_in_a_trials_warm_up_ends_the_tuning_too(word: str) -> None:
     result = lab.tune(GOAL, RATE)
     assert (result.status, result.cut) == ("cut", word)
     assert same_json(lab.served, lab.original)
+
+
+def test_a_signal_while_one_measures_on_for_certainty_ends_the_tuning() -> None:
+    """Two cells leave it undecided whether the SLO holds, and the third is interrupted."""
+    lab = Lab(config(largest=8), mishaps={3: Mishap(interrupted=True)})
+    result = lab.tune("p99=7.9ms", 200)
+    assert (result.status, result.cut) == ("cut", "interrupted")
+    assert lab.server.loads == []
+    lab = Lab(SLOW, mishaps={5: Mishap(interrupted=True)})
+    result = lab.tune("p99=7.9ms", 200)
+    assert (result.status, result.cut) == ("cut", "interrupted")
+    assert [delay_of(str(loaded)) for _, loaded in lab.server.loads] == [500, 100_000]
+    assert same_json(lab.served, lab.original)
+
+
+def test_a_signal_while_single_requests_are_sent_is_its_exit_code() -> None:
+    lab = Lab(SLOW)
+    real = lab.engine.closed_loop
+
+    def terminated(*args: Any, **more: Any) -> Any:
+        return replace(real(*args, **more), cut="terminated")
+
+    lab.engine.closed_loop = terminated
+    assert failing(lab).exit_code == ExitCode.TERMINATED
+    assert lab.engine.runs == []
 
 
 def test_a_signal_in_the_first_warm_up_is_its_exit_code() -> None:
@@ -334,8 +360,8 @@ def test_a_newer_version_in_the_repository_is_never_deployed_by_a_trial() -> Non
     assert failing(lab).slug == "version-moved"  # said at the end, where the original policy is served again
     assert set(seen) == {("1",)}
     assert [e.version for e in lab.server.index()] == ["1"]
-    pinned = json.loads(lab.original) | {"version_policy": {"specific": {"versions": ["1"]}}}
-    assert same_json(lab.served, json.dumps(pinned))
+    assert json.loads(lab.served)["version_policy"] == {"specific": {"versions": ["1"]}}
+    assert view_json(lab.served) == view_json(lab.original)
 
 
 class Meddled(FakeServer):

@@ -72,11 +72,7 @@ def warm_up(
         timeout_ns=workload.timeout_ns,
     )
     if done.cut:
-        raise TrituneError(
-            f"the warm-up was cut short: {done.cut}",
-            slug=done.cut if done.cut in BY_HAND else "server-gone",
-            exit_code=_CODES.get(done.cut, ExitCode.FAILED),
-        )
+        raise cut_short("the warm-up", done.cut)
     if done.errors and done.errors == done.requests:
         raise TrituneError(
             f"all {done.requests} warm-up requests to '{workload.model}' failed",
@@ -84,6 +80,15 @@ def warm_up(
             hint="Send one request by hand, or pass a real one with --data request.json, and read the "
             "server's log.",
         )
+
+
+def cut_short(what: str, cut: str) -> TrituneError:
+    """The sentence for a load that is not kept and ended early; its slug is the word for a signal."""
+    return TrituneError(
+        f"{what} was cut short: {cut}",
+        slug=cut if cut in BY_HAND else "server-gone",
+        exit_code=_CODES.get(cut, ExitCode.FAILED),
+    )
 
 
 def measure(

@@ -152,7 +152,8 @@ class Search:
         self._learn(candidate, better, comparison)
         if better:
             self.config_json, self.cells = config_json, list(cells)
-            settle(self.trials, self.request.slo, self.cells)
+            if (cut := settle(self.trials, self.request.slo, self.cells)) in BY_HAND:
+                raise CutShortError(cut)
             self.kept.append(candidate.change)
             self.curve = self.trials.curve_window()
             if self.trials.journal is not None:

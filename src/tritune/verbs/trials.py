@@ -168,11 +168,15 @@ class Trials:
             )
 
 
-def settle(trials: Trials, slo: Slo, cells: list[Cell]) -> None:
-    """Measure the setting now served again, MOST_CELLS times at most, until its interval decides the SLO."""
+def settle(trials: Trials, slo: Slo, cells: list[Cell]) -> str:
+    """Measure the setting now served again, MOST_CELLS times at most, until its interval decides the SLO.
+
+    Returns why it ended before that (interrupted, the server gone), empty where it did not.
+    """
     while len(cells) < MOST_CELLS and holds(slo, pool(cells)) == "undecided":
         trials.kit.progress.step("measuring again: whether the SLO holds is not decided yet")
         cell = trials.measure(cells[0].measurement.setting)
         if cell.measurement.cut or doubt(cell.measurement):
-            return
+            return cell.measurement.cut
         cells.append(cell)
+    return ""

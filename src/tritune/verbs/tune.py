@@ -26,7 +26,7 @@ from tritune.tune.space import STAGES
 from tritune.tune.undo import FINISHED
 from tritune.tune.verdict import holds
 from tritune.units import NS_PER_S, format_duration
-from tritune.verbs.measure import SETTLE_S, Cell, Instruments, figures, pool
+from tritune.verbs.measure import SETTLE_S, Cell, Instruments, cut_short, figures, pool
 from tritune.verbs.ports import Journal, ModelFolder, RunFolder, RunStore
 from tritune.verbs.preflight import (
     Served,
@@ -102,7 +102,9 @@ class Tuning:
         if why := next((w for w in map(doubt, figures(baseline)) if w), ""):
             self.notes.append(f"nothing was tried, because the baseline cannot be believed: {why}")
             return self._result("undecided", baseline, None)
-        settle(self.trials, request.slo, baseline)
+        if (cut := settle(self.trials, request.slo, baseline)) in BY_HAND:
+            self.cut = cut
+            return self._result("cut", baseline, None)
         if holds(request.slo, pool(baseline)) == "met":
             return self._result("already met", baseline, None)
         if not may_load:
@@ -164,7 +166,7 @@ class Tuning:
         kit, workload = self.kit, self.request.workload
         key = self.trials.key
         before = kit.server.statistics()
-        kit.engine.closed_loop(
+        sent = kit.engine.closed_loop(
             kit.server.target,
             1,
             kit.server.shots(workload.model, key.version, workload.items, self.request.data),
@@ -172,6 +174,8 @@ class Tuning:
             count=QUIET_REQUESTS,
             duration_ns=QUIET_NS,
         )
+        if sent.cut in BY_HAND:
+            raise cut_short("the look at single requests", sent.cut)
         kit.clock.sleep(SETTLE_S)
         return window(before, kit.server.statistics(), key)
 
