@@ -12,6 +12,7 @@ import pytest
 
 from tritune.errors import TrituneError
 from tritune.model.server import ModelKey
+from tritune.pbtxt.message import pin_json, same_json, trial_json
 from tritune.testing import FakeServer
 from tritune.testing.counting import Execution
 from tritune.triton import connect
@@ -107,6 +108,7 @@ def test_a_server(served: tuple[Server, Infer]) -> None:
     names_what_cannot_be_used(server)
     counts_what_was_done(server, infer)
     keeps_counters_over_an_in_place_change(server, infer)
+    shows_the_old_policy_after_an_in_place_change(server)
     loads_an_override_and_counts_from_zero(server)
     refuses_a_bad_override_and_serves_on(server, infer)
 
@@ -179,6 +181,21 @@ def keeps_counters_over_an_in_place_change(server: Server, infer: Infer) -> None
     server.load("echo", _changed(server, instance_group=[{"kind": "KIND_CPU", "count": 2}]), deadline_s=30)
     assert server.statistics().models[KEY].success.count == once
     assert json.loads(server.effective_config("echo"))["instance_group"][0]["count"] == 2
+
+
+def shows_the_old_policy_after_an_in_place_change(server: Server) -> None:
+    """Why trials carry a mark (`trial_json`): a load that changes only the policy shows the old one."""
+    server.load(
+        "echo", _changed(server, dynamic_batching={"max_queue_delay_microseconds": 120}), deadline_s=30
+    )
+    original = server.effective_config("echo")
+    server.load("echo", pin_json(original, ("1",)), deadline_s=30)
+    assert same_json(server.effective_config("echo"), original)
+    marked = trial_json(original, ("1",))
+    server.load("echo", marked, deadline_s=30)
+    assert same_json(server.effective_config("echo"), marked)
+    server.load("echo", original, deadline_s=30)
+    assert same_json(server.effective_config("echo"), original)
 
 
 def loads_an_override_and_counts_from_zero(server: Server) -> None:

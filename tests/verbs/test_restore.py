@@ -8,7 +8,7 @@ import pytest
 
 from lasting_server import MODEL, URL, LastingServer, ListJournal, VirtualClock, config, pinned
 from tritune.errors import TrituneError
-from tritune.pbtxt.message import same_json
+from tritune.pbtxt.message import same_json, trial_json
 from tritune.testing import FakeServer
 from tritune.verbs.restore import Job, restore, restore_all
 
@@ -80,7 +80,7 @@ def test_restoring_does_not_deploy_a_version_that_was_added_meanwhile() -> None:
     done = restore(server, journal, MODEL, clock=clock)
     assert [entry.version for entry in server.index()] == ["1"]
     assert "version 2 is new" in done.notes[0]
-    assert same_json(server.effective_config(MODEL), pinned(ORIGINAL, 1))
+    assert same_json(server.effective_config(MODEL), trial_json(ORIGINAL, (1,)))
     loads = len(server.loads)
     assert restore(server, journal, MODEL, clock=clock).action == "nothing"
     assert len(server.loads) == loads

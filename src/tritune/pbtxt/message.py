@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # inference.ModelConfig; tritonclient ships its generated class without types.
 Message = Any
 
+MARK = "tritune_trial"
 PATH = "config.pbtxt"
 
 
@@ -165,6 +166,18 @@ def apply_json(change: Change, config_json: str) -> str:
 def pin_json(config_json: str, versions: Iterable[str | int]) -> str:
     """The same configuration serving exactly `versions`, so that a load brings no other version."""
     return json_of(pin_versions(message_of_json(config_json), versions))
+
+
+def trial_json(config_json: str, versions: Iterable[str | int]) -> str:
+    """The configuration as a trial loads it: pinned, and with a parameter (MARK) that no backend knows.
+
+    The mark makes the way back a full reload. Without it a load that differs in instance_group and
+    version_policy alone happens in place, and Triton then goes on showing the old policy (measured on 24.10):
+    what is restored could never be shown to be the original.
+    """
+    message = pin_versions(message_of_json(config_json), versions)
+    message.parameters[MARK].string_value = "1"
+    return json_of(message)
 
 
 def same_json(one: str, other: str) -> bool:

@@ -13,6 +13,7 @@ from tritune.errors import TrituneError
 from tritune.model.facts import ControlMode, IndexEntry, ModelMetadata, ServerInfo
 from tritune.model.load import Shot, Target
 from tritune.model.server import ModelCounters, ModelKey, Snapshot
+from tritune.pbtxt.message import message_of_json, same
 from tritune.testing.counting import Execution, counted, failed
 from tritune.triton import payload
 from tritune.triton.address import Address
@@ -213,8 +214,13 @@ class FakeServer:
             raise load_failed(self.url, model, found.reason)
         if config_json is not None:
             new = self._validated(model, config_json)
-            if _core(new) != _core(found.config):
+            if not _in_place(found.config, new):
                 found.statistics = ModelCounters(batch_stats={})
+            elif "version_policy" in found.config:
+                # In place: the old policy goes on being shown (measured on 24.10).
+                new["version_policy"] = found.config["version_policy"]
+            else:
+                new.pop("version_policy", None)
             found.config = new
         found.state, found.reason = "READY", ""
 
@@ -265,8 +271,13 @@ class FakeServer:
         return decoded
 
 
-def _core(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if name not in _IN_PLACE}
+def _in_place(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether they differ in nothing that needs a reload, as messages (numbers may be written as strings)."""
+    messages = [message_of_json(msgspec.json.encode(_normalized(c)).decode()) for c in (old, new)]
+    for message in messages:
+        for name in _IN_PLACE:
+            message.ClearField(name)
+    return same(*messages)
 
 
 def _normalized(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from tritune.errors import TrituneError
-from tritune.pbtxt.message import pin_json, same_json
+from tritune.pbtxt.message import same_json, trial_json
 from tritune.tune.undo import RESTORED, RESTORING, Serving, Session, as_served, decide
 from tritune.units import NS_PER_S
 from tritune.verbs.ports import Clock, Guard, Journal, Server
@@ -137,7 +137,7 @@ def _put_back(
     wanted = session.original
     if not set(shown.versions) <= set(versions):
         others = ", ".join(v for v in shown.versions if v not in versions)
-        wanted = pin_json(session.original, versions)
+        wanted = trial_json(session.original, versions)
         shown = _load(server, journal, model, shown, session, wanted, clock, deadline_s)
         pins = ", ".join(versions)
         notes = (

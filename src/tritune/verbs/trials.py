@@ -14,7 +14,7 @@ from tritune.model.load import BY_HAND
 from tritune.model.server import ModelKey, ServerWindow, Snapshot, window
 from tritune.model.slo import Slo
 from tritune.model.workload import Workload
-from tritune.pbtxt.message import pin_json, same_json, view_json
+from tritune.pbtxt.message import same_json, trial_json, view_json
 from tritune.stats.trust import doubt
 from tritune.tune.undo import FAILED, LOADED, TRIAL, as_served
 from tritune.tune.verdict import holds
@@ -64,8 +64,8 @@ class Trials:
         return ModelKey(self.workload.model, self.now.versions[0])
 
     def pinned(self, config_json: str) -> str:
-        """The configuration as a trial loads it: pinned to the versions now served."""
-        return pin_json(config_json, self.now.versions)
+        """The configuration as a trial loads it: pinned to the versions now served, and marked as ours."""
+        return trial_json(config_json, self.now.versions)
 
     def warm_up(self) -> None:
         """Warm up what is served now."""
