@@ -87,6 +87,12 @@ def test_a_signal_in_a_trials_warm_up_ends_the_tuning_too(word: str) -> None:
     assert same_json(lab.served, lab.original)
 
 
+def test_an_interrupted_cell_is_not_measured_again_although_the_machine_was_disturbed_too() -> None:
+    lab = Lab(SLOW, mishaps={1: Mishap(interrupted=True, late_ns=LATE.late_ns)})
+    assert lab.tune(GOAL, RATE).status == "cut"
+    assert len(lab.engine.runs) == 1
+
+
 def test_a_signal_while_one_measures_on_for_certainty_ends_the_tuning() -> None:
     """Two cells leave it undecided whether the SLO holds, and the third is interrupted."""
     lab = Lab(config(largest=8), mishaps={3: Mishap(interrupted=True)})
