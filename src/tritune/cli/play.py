@@ -74,4 +74,5 @@ class Play:
         """The result with what the witnesses saw."""
         notes = dict.fromkeys((*result.notes, *before.notes, *(after.notes if after else ())))
         seen = views(before, after, self.scenario.hey.concurrency)
-        return msgspec.structs.replace(result, views=seen, notes=tuple(notes))
+        # The server of a demo is gone by now: there is nothing left to undo.
+        return msgspec.structs.replace(result, views=seen, notes=tuple(notes), next_commands=())

@@ -30,7 +30,7 @@ def load(
     version = workload.version or now.versions[-1]
     if warm:
         warm_up(kit, workload, version, now.config, data)
-    kit.progress.step(f"loading {workload.model}: {workload}")
+    kit.progress.step(f"sending to {workload.model}: {workload}")
     cell = measure(kit, workload, version, setting="as served", data=data)
     manifest, path = keep_cell(folder, kit, info.version, slo, cell)
     return cell, manifest, path

@@ -46,7 +46,7 @@ def _headline(ordered: Sequence[Diagnosis], sick: Sequence[Diagnosis], blind: Se
     if not ordered:
         return "No model was looked at."
     if len(blind) == len(ordered):
-        return sentence(f"{_name(blind[0])}: {blind[0].no_verdict}")
+        return f"{_name(blind[0])}: {sentence(blind[0].no_verdict)}"
     seen = [d for d in ordered if not d.no_verdict]
     return f"Nothing points to a problem in {count(len(seen), 'model')}, as far as can be seen."
 

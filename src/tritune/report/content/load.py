@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritune.model.measurement import Measurement
+from tritune.model.measurement import Estimate, Measurement
 from tritune.model.requests import RequestLog
 from tritune.model.run import Manifest
 from tritune.model.slo import Clause, Slo
@@ -20,10 +20,13 @@ from tritune.report.content.document import (
 )
 from tritune.report.content.method import INTERVAL, cuts, doubts, sending
 from tritune.report.content.method import lateness as lateness_told
-from tritune.report.content.wording import LADDER, count, duration, errors, figure, sentence
+from tritune.report.content.wording import LADDER, count, duration, errors, figure, sentence, share
 from tritune.stats.slo import judge
 from tritune.stats.trust import doubt
-from tritune.units import format_duration, format_ms
+from tritune.units import NS_PER_US, format_duration, format_ms
+
+# As many batch sizes as a line of the first screen holds.
+MOST_SIZES = 5
 
 
 def load_document(manifest: Manifest, log: RequestLog | None = None) -> Document:
@@ -107,12 +110,31 @@ def _figures(measurement: Measurement) -> Table:
             "answers per second",
             f"{figure(answered / m.seconds)} over {format_duration(m.seconds * 1e9)}" if m.seconds else "-",
         ),
-        ("items in the mean batch", figure(evidence.mean_batch(m))),
+        ("where the mean goes", _where(m)),
+        ("batches of 1, 2, ... items", _batches(m)),
         ("sender late, p99", format_duration(m.sender.lateness_p99_ns)),
     ]
-    return Table(
-        ("", "measured"), tuple(rows), notes=(f"95 % intervals in brackets; {m.requests} requests.",)
+    notes = [f"95 % intervals in brackets; {m.requests} requests."]
+    if m.latency.get("p99", Estimate()).low is None:
+        notes.append("No interval: too few separate slow spells to give one; measure for longer (--for).")
+    return Table(("", "measured"), tuple(rows), notes=tuple(notes))
+
+
+def _where(m: Measurement) -> str:
+    """The decomposition in one line: it adds up to the mean latency."""
+    parts = evidence.breakdown(m)
+    if parts is None:
+        return "-"
+    return ", ".join(
+        f"{part.name} {format_duration(part.ns)}" for part in parts.parts if part.ns >= NS_PER_US
     )
+
+
+def _batches(m: Measurement) -> str:
+    """The commonest executed batch sizes with their share of the executions."""
+    common = sorted(evidence.batches(m), key=lambda row: -row.execution_share)[:MOST_SIZES]
+    shown = [f"{row.size}: {share(row.execution_share)}" for row in sorted(common, key=lambda row: row.size)]
+    return f"{', '.join(shown)} (mean {figure(evidence.mean_batch(m))})" if shown else "-"
 
 
 def _sections(m: Measurement, log: RequestLog | None, main: Clause | None) -> tuple[Section, ...]:

@@ -11,8 +11,8 @@ from tritune.stats.trust import doubt
 from tritune.units import format_duration
 
 INTERVAL = (
-    "Every interval is a 95 % confidence interval that allows for slow requests coming in spells; (?) means "
-    "too few requests, or too few separate slow spells, to give one."
+    "Every interval is a 95 % confidence interval that allows for slow requests coming in spells; (?) or "
+    "(no interval) means too few requests, or too few separate slow spells, to give one."
 )
 
 

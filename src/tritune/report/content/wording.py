@@ -12,13 +12,13 @@ LADDER = ("p50", "p90", "p95", "p99", "p99.9")
 
 
 def duration(estimate: Estimate | None) -> str:
-    """`14.3 ms (13.8–14.9)`; `14.3 ms (too little data for an interval)`; `-` where nothing was measured."""
+    """`14.3 ms (13.8–14.9)`; `14.3 ms (no interval)`; `-` where nothing was measured."""
     if estimate is None or estimate.value is None:
         return NOTHING
     if estimate.value >= NEVER_NS:
         return "never (failed requests reach it)"
     if estimate.low is None or estimate.high is None:
-        return f"{format_duration(estimate.value)} (too little data for an interval)"
+        return f"{format_duration(estimate.value)} (no interval)"
     return format_interval(estimate.value, estimate.low, estimate.high)
 
 
