@@ -14,16 +14,18 @@ setup: $(VENV)/.ready ## the project's own environment, in .venv
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed and none was found; install python3.11." >&2; exit 1; }
+	@sh scripts/system_packages.sh setup
 	@echo "Setting up $(VENV) with $(PYTHON) (about a minute, once)"
-	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing; install it (Debian: apt-get install python3-venv)." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e . --group dev
 	@touch $@
 
-system-packages: ## Debian's packages for the tests (chromium, hey, libpython), installed where we are root on Debian
-	@sh scripts/system_packages.sh
+system-packages: ## what pip cannot bring for the tests (chromium, hey, libpython); installed where we are root on Debian
+	@sh scripts/system_packages.sh test
 
-demo: setup ## start a real Triton with an exploded p99, find out why, tune it, report
+demo: setup ## [SCENARIO=name] start a real Triton with an exploded p99, find out why, tune it, report
+	@sh scripts/system_packages.sh demo
 	@$(BIN)/tritune demo --scenario $(SCENARIO)
 
 test: setup system-packages lint unit live ## every check: style, types, layers, unit, browser and live tests
