@@ -90,7 +90,9 @@ class FakeBatcher:
         smallest = self._preferred[0]
         ready = min(timer, waiting[smallest - 1][0]) if len(waiting) >= smallest else timer
         start = max(free, ready)
-        there = sum(1 for at, _ in waiting if at <= start)
+        there = len(waiting)
+        while waiting[there - 1][0] > start:
+            there -= 1
         reached = [size for size in self._preferred if size <= there]
         is_early = self._delay_ns == 0 or start < timer
         size = reached[-1] if reached and is_early else there

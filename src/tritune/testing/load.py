@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -148,10 +148,11 @@ class FakeLoadEngine:
     def _batcher(self, config: ServingConfig, shots: Sequence[Shot]) -> FakeBatcher:
         [items] = {shot.items for shot in shots}  # all alike: the batcher counts in requests
 
-        def factor() -> float:
-            return math.exp(self._noise.normal(0.0, self.batch_sd))
+        def factors() -> Iterator[float]:
+            while True:
+                yield from np.exp(self._noise.normal(0.0, self.batch_sd, 256)).tolist()
 
-        return FakeBatcher(config, self.service, items, factor)
+        return FakeBatcher(config, self.service, items, factors().__next__)
 
     def _record(self, model: str, batcher: FakeBatcher, end_ns: int, stretch: float) -> None:
         """The batches that began by then as executions, equal sizes at once, with their mean times."""
