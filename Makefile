@@ -30,7 +30,7 @@ demo: setup ## [SCENARIO=name] start a real Triton with an exploded p99, find ou
 
 test: setup system-packages lint unit live ## every check: style, types, layers, unit, browser and live tests
 
-lint: setup
+lint: setup ## style, types, import rule
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

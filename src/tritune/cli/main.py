@@ -47,7 +47,7 @@ def run(argv: Sequence[str]) -> int:
     except CycloptsError as error:
         return _say(str(error).strip(), "Run the same command with --help.", ExitCode.USAGE)
     except TrituneError as error:
-        return _say(error.message, error.hint, error.exit_code)
+        return _say(f"{error.message} [{error.slug}]", error.hint, error.exit_code)
     except KeyboardInterrupt:
         return _say("interrupted", "", ExitCode.INTERRUPTED)
     except Terminated:
