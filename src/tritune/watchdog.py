@@ -11,14 +11,13 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
+from tritune.clock import RealClock
 from tritune.errors import TrituneError
 from tritune.store.journal import Address, Held, JournalFile
 from tritune.store.owner import start_ticks
@@ -35,22 +34,6 @@ FINAL = ("restore-refused", "load-not-allowed")
 
 log = logging.getLogger("tritune.watchdog")
 Connect = Callable[[Address], Server]
-
-
-class RealClock:
-    """Satisfies `ports.Clock`."""
-
-    def now_ns(self) -> int:
-        """CLOCK_MONOTONIC."""
-        return time.monotonic_ns()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
-
-    def utc(self) -> str:
-        """For labels."""
-        return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)

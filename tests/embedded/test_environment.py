@@ -13,8 +13,9 @@ import pytest
 from tritune.embedded import environment as making
 from tritune.embedded.environment import ensure_environment, find_environment
 from tritune.embedded.interpreters import Interpreter
-from tritune.embedded.layout import Environment, cache_folder
+from tritune.embedded.layout import Environment
 from tritune.errors import TrituneError
+from tritune.places import cache_folder
 
 GOOD = Interpreter(path="/usr/bin/python3.11", version="3.11", has_venv=True, libdir="")
 

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tritune.errors import TrituneError
+from tritune.places import state_folder
 from tritune.store.journal import Address, Held, JournalFile, known_models, open_journal
 from tritune.store.owner import Owner, start_ticks, this_process
-from tritune.store.state import file_name, journal_path, server_name, state_home
+from tritune.store.state import file_name, journal_path, server_name
 
 ADDRESS = Address("http://127.0.0.1:8000", grpc="127.0.0.1:8001")
 
@@ -115,7 +116,7 @@ def test_the_state_folder_follows_xdg(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for unusable in ("", "relative/folder"):
         monkeypatch.setenv("XDG_STATE_HOME", unusable)
-        assert state_home() == tmp_path / "home" / ".local" / "state" / "tritune"
+        assert state_folder() == tmp_path / "home" / ".local" / "state" / "tritune"
 
 
 def test_one_server_has_one_name() -> None:

@@ -38,14 +38,15 @@ def diagnose(
         raise UsageError(f"--watch-for {watch} is out of range", slug="out-of-range", hint="At most 1h.")
     from tritune.cli.live import live_progress
     from tritune.cli.output import print_json
-    from tritune.cli.wiring import MonotonicClock, connect
+    from tritune.cli.wiring import connect
+    from tritune.clock import RealClock
     from tritune.report.content.diagnosis import diagnosis_document
     from tritune.report.render.text import print_text
     from tritune.verbs.diagnose import diagnose as look
 
     where = where or Where()
     server = connect(url, grpc=where.grpc, metrics=where.metrics)
-    found = look(server, MonotonicClock(), live_progress(), models=model, seconds=seconds)
+    found = look(server, RealClock(), live_progress(), models=model, seconds=seconds)
     if json:
         print_json("diagnosis", {"url": server.url, "notes": server.notes, "models": found})
     else:

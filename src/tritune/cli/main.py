@@ -72,12 +72,13 @@ def _say(message: str, hint: str, code: ExitCode) -> int:
 
 def _internal() -> int:
     """A defect of ours: its details go to a file, the user gets a sentence."""
-    from tritune.cli.wiring import state_folder
+    from tritune.places import state_folder
 
     kind = sys.exc_info()[0]
     name = kind.__name__ if kind else "error"
     try:
         path = state_folder() / "last-error.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(traceback.format_exc())
         where = f"details are in {path}"
     except OSError:

@@ -32,7 +32,8 @@ def restore(
         Print what was done as JSON.
     """
     from tritune.cli.output import print_json, say
-    from tritune.cli.wiring import MonotonicClock, connect
+    from tritune.cli.wiring import connect
+    from tritune.clock import RealClock
     from tritune.store.journal import Held, JournalFile, known_models
     from tritune.store.state import server_name
     from tritune.verbs.restore import Job, restore_all
@@ -55,7 +56,7 @@ def restore(
         )
         for entry in known
     ]
-    done = restore_all(jobs, clock=MonotonicClock(), force=force)
+    done = restore_all(jobs, clock=RealClock(), force=force)
     if json:
         print_json("restore", done)
     else:

@@ -44,9 +44,9 @@ def start(
         )
     from tritune.cli.live import live_progress
     from tritune.cli.output import print_json
-    from tritune.cli.wiring import state_folder
     from tritune.embedded.environment import ensure_environment
     from tritune.embedded.state import start_detached
+    from tritune.places import state_folder
     from tritune.scenarios import load_scenario, materialise
 
     progress = live_progress()

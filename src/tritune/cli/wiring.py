@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import resource
-import time
-from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 from tritune.cli.live import live_progress
+from tritune.clock import RealClock
 from tritune.load.engine import HttpLoadEngine
 from tritune.load.warmup import warm_up
 from tritune.triton.server import connect
 from tritune.tune.verdict import in_flight_cap
 from tritune.verbs.measure import Instruments
 from tritune.verbs.ports import Progress, Server
-
-
-class MonotonicClock:
-    """The real clock."""
-
-    def now_ns(self) -> int:
-        """CLOCK_MONOTONIC, as Triton's traces use."""
-        return time.monotonic_ns()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
-
-    def utc(self) -> str:
-        """Now, for labels."""
-        return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def state_folder() -> Path:
-    """$XDG_STATE_HOME/tritune, made when needed."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(base) / "tritune"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def open_files() -> int:
@@ -60,10 +33,10 @@ def instruments(
         server=server,
         engine=engine,
         warm_up=partial(warm_up, engine),
-        clock=MonotonicClock(),
+        clock=RealClock(),
         progress=progress or live_progress(),
         max_in_flight=in_flight_cap(rate_per_s or 0.0, timeout_ns, open_files()),
     )
 
 
-__all__ = ["MonotonicClock", "connect", "instruments", "open_files", "state_folder"]
+__all__ = ["connect", "instruments"]

@@ -19,9 +19,10 @@ from pathlib import Path
 import msgspec
 
 from tritune.embedded.interpreters import SUPPORTED, Interpreter, find_interpreters
-from tritune.embedded.layout import PYTRITON_VERSION, Environment, cache_folder
+from tritune.embedded.layout import PYTRITON_VERSION, Environment
 from tritune.embedded.proof import prove
 from tritune.errors import TrituneError
+from tritune.places import cache_folder
 
 OnProgress = Callable[[str], None]
 

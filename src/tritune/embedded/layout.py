@@ -58,16 +58,3 @@ class Environment(msgspec.Struct, frozen=True):
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONNOUSERSITE": "1",
         }
-
-
-def cache_folder() -> Path:
-    """$TRITUNE_CACHE, else tritune/ in $XDG_CACHE_HOME, else ~/.cache/tritune."""
-    if own := os.environ.get("TRITUNE_CACHE"):
-        return Path(own).absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "tritune"
-
-
-def state_folder() -> Path:
-    """tritune/ in $XDG_STATE_HOME, else in ~/.local/state."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base).absolute() / "tritune"

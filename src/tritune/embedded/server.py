@@ -11,10 +11,11 @@ import msgspec
 import psutil
 
 from tritune.embedded.launch import launch
-from tritune.embedded.layout import Environment, state_folder
+from tritune.embedded.layout import Environment
 from tritune.embedded.ports import all_free, free_ports
 from tritune.embedded.readiness import PortTakenError, died, wait_ready
 from tritune.errors import TrituneError
+from tritune.places import state_folder
 
 ControlFlag = Literal["explicit", "none", "poll"]
 

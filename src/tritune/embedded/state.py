@@ -9,9 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from tritune.embedded.layout import Environment, state_folder
+from tritune.embedded.layout import Environment
 from tritune.embedded.server import ControlFlag, RunningServer, is_alive, start, stop
 from tritune.errors import TrituneError, UsageError
+from tritune.places import state_folder
 
 
 def start_detached(

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from tritune.errors import TrituneError
+from tritune.places import state_folder
 from tritune.store.lock import ModelLock
 from tritune.store.owner import this_process
-from tritune.store.state import journal_path, state_home
+from tritune.store.state import journal_path
 from tritune.tune.undo import BEGIN, Session, sessions
 
 
@@ -152,7 +153,7 @@ def open_journal(address: Address, model: str, home: Path | None = None) -> Jour
 def known_models(home: Path | None = None) -> tuple[Known, ...]:
     """Every model with a journal, by path; those without a whole session are left out."""
     found: list[Known] = []
-    for path in sorted(((home or state_home()) / "journal").glob("*/*.jsonl")):
+    for path in sorted(((home or state_folder()) / "journal").glob("*/*.jsonl")):
         journal = JournalFile(path)
         begun = [entry for entry in journal.entries() if entry.get("action") == BEGIN]
         told = journal.sessions()

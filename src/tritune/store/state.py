@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from tritune.errors import TrituneError, UsageError
+from tritune.errors import UsageError
+from tritune.places import state_folder
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # A file name may have 255 bytes; the suffixes (.watchdog.log) need some of them.
 LONGEST_NAME = 200
 
 
-def state_home() -> Path:
-    """`$XDG_STATE_HOME/tritune`, else ~/.local/state/tritune; XDG says to ignore a relative path."""
-    named = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if named.is_absolute():
-        return named / "tritune"
-    try:
-        return Path.home() / ".local" / "state" / "tritune"
-    except RuntimeError as error:
-        raise TrituneError(
-            "there is no home directory to keep the journal in",
-            slug="no-state-home",
-            hint="Set XDG_STATE_HOME to a folder that stays.",
-        ) from error
-
-
 def journal_path(url: str, model: str, home: Path | None = None) -> Path:
     """The journal of one model of one server; the same for localhost, 127.0.0.1 and ::1."""
-    return (home or state_home()) / "journal" / server_name(url) / f"{file_name(model)}.jsonl"
+    return (home or state_folder()) / "journal" / server_name(url) / f"{file_name(model)}.jsonl"
 
 
 def server_name(url: str) -> str:

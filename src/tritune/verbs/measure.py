@@ -20,12 +20,15 @@ from tritune.model.requests import RequestLog
 from tritune.model.server import ModelKey, Snapshot, window
 from tritune.model.workload import Workload
 from tritune.stats.quantiles import block_p99, percentiles
+from tritune.stats.trust import doubt
 from tritune.verbs.ports import Clock, LoadEngine, Progress, Server, StopRule, WarmUp
 
 WARM_UP_REQUESTS = 200
 WARM_UP_BUDGET_S = 20.0
 # The python backend reports statistics after its responses were sent; give the last batch time to count.
 SETTLE_S = 0.1
+# How often one cell is tried on a machine that is busy with something else.
+TRIES = 3
 _CODES = {INTERRUPTED: ExitCode.INTERRUPTED, TERMINATED: ExitCode.TERMINATED}
 
 
@@ -112,6 +115,20 @@ def measure(
         outcome.log,
         snapshots if metrics is None else (*snapshots, metrics),
     )
+
+
+def believable(attempt: Callable[[], Cell], progress: Progress) -> Cell:
+    """A cell that can be believed, from up to TRIES attempts; the last one where the machine stays busy.
+
+    Whether that one can be believed is for `stats.trust.doubt` to say. A cell that was ended by hand is kept.
+    """
+    for left in reversed(range(TRIES)):
+        cell = attempt()
+        why = doubt(cell.measurement)
+        if not why or cell.measurement.cut in BY_HAND or not left:
+            break
+        progress.note(f"measuring again: {why}")
+    return cell
 
 
 def _send(kit: Instruments, workload: Workload, shots: Sequence[Shot], stop: StopRule | None) -> LoadOutcome:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tritune.errors import TrituneError
-from tritune.model.load import BY_HAND
 from tritune.model.server import ModelKey, ServerWindow, Snapshot, window
 from tritune.model.slo import Slo
 from tritune.model.workload import Workload
@@ -19,15 +18,13 @@ from tritune.stats.trust import doubt
 from tritune.tune.undo import FAILED, LOADED, TRIAL, as_served
 from tritune.tune.verdict import holds
 from tritune.verbs.keep import keep_cell
-from tritune.verbs.measure import Cell, Instruments, measure, pool, warm_up
+from tritune.verbs.measure import Cell, Instruments, believable, measure, pool, warm_up
 from tritune.verbs.ports import Journal, RunFolder, StopRule
 from tritune.verbs.preflight import FOREIGN_SHARE, Served, foreign_share, ready_versions
 
 READY_S = 30.0
 # Errors that say nothing about whether the server executed the request.
 GIVEN_UP = ("timeout", "connection")
-# How often one cell is tried on a machine that is busy with something else.
-TRIES = 3
 # How many cells of one setting are measured at most to decide an SLO.
 MOST_CELLS = 4
 # After these the server serves what it had; after any other failure of a load it may go on with it.
@@ -79,17 +76,11 @@ class Trials:
         return window(self._before_warm_up, self._after, self.key)
 
     def measure(self, setting: str, stop: Callable[[], StopRule] | None = None) -> Cell:
-        """One cell of the setting now served; measured again, twice at most, while the machine is disturbed.
+        """One cell of the setting now served; measured again while the machine is disturbed.
 
         `stop` makes a fresh stop rule for each try. Whether the last try can be believed: `stats.trust`.
         """
-        for left in reversed(range(TRIES)):
-            cell = self._measure(setting, stop() if stop else None)
-            why = doubt(cell.measurement)
-            if not why or cell.measurement.cut in BY_HAND or not left:
-                break
-            self.kit.progress.note(f"measuring again: {why}")
-        return cell
+        return believable(lambda: self._measure(setting, stop() if stop else None), self.kit.progress)
 
     def _measure(self, setting: str, stop: StopRule | None) -> Cell:
         """One try, kept as a run of its own; fails on traffic that is not ours."""
