@@ -83,5 +83,5 @@ def serve(
     monkeypatch.setattr("tritune.cli.wiring.connect", lambda *_, **__: served)
     monkeypatch.setattr("tritune.cli.wiring.instruments", instruments)
     monkeypatch.setattr("tritune.cli.session.instruments", instruments)
-    monkeypatch.setattr("tritune.cli.wiring.MonotonicClock", lambda: clock)
+    monkeypatch.setattr("tritune.cli.wiring.RealClock", lambda: clock)
     return served
