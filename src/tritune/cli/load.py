@@ -59,12 +59,13 @@ def load(
     from tritune.stats.slo import judge
     from tritune.stats.trust import doubt
     from tritune.store.runs import Runs
+    from tritune.triton.address import parse_url
     from tritune.verbs.load import load as send
     from tritune.verbs.preflight import require_loopback_or
 
     where = where or Where()
+    require_loopback_or(allow_load, parse_url(url).host, "--allow-load", "loading")
     server = connect(url, grpc=where.grpc, metrics=where.metrics)
-    require_loopback_or(allow_load, server.target.host, "--allow-load", "loading")
     kit = instruments(server, rate_per_s=plan.rate_per_s, timeout_ns=plan.timeout_ns)
     cell, manifest, path = send(kit, Runs(runs), plan, data=body, slo=objective, warm=warm_up)
     if json:

@@ -96,13 +96,14 @@ def tune(
     from tritune.report.content.tuning import tuning_document
     from tritune.report.render.text import print_text
     from tritune.store.journal import Address
+    from tritune.triton.address import parse_url
     from tritune.verbs.preflight import is_loopback, require_loopback_or
     from tritune.verbs.request import TuneRequest
 
     where = where or Where()
+    local = is_loopback(parse_url(url).host)
+    require_loopback_or(allow_load, parse_url(url).host, "--allow-load", "loading")
     server = connect(url, grpc=where.grpc, metrics=where.metrics)
-    local = is_loopback(server.target.host)
-    require_loopback_or(allow_load, server.target.host, "--allow-load", "loading")
     request = TuneRequest(
         workload=plan,
         slo=objective,

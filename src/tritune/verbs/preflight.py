@@ -119,6 +119,7 @@ def refuse_unsafe_folder(folder: ModelFolder | None, config: ServingConfig, *, s
     """Refuse where a load would deploy what nobody asked for (safety 2) or somebody else's repository (4)."""
     if folder is None:
         return
+    file = folder.config()
     if folder.on_network() and not shared_ok:
         raise TrituneError(
             f"the repository of {folder.path} lies on a network file system and may be shared",
@@ -132,7 +133,6 @@ def refuse_unsafe_folder(folder: ModelFolder | None, config: ServingConfig, *, s
             slug="newer-files",
             hint="Restart the server first; or, if it was loaded since, add --newer-files-ok.",
         )
-    file = folder.config()
     if file is None:
         return
     if name := _difference(file, config):
@@ -146,6 +146,8 @@ def refuse_unsafe_folder(folder: ModelFolder | None, config: ServingConfig, *, s
 
 def _difference(file: ServingConfig, served_config: ServingConfig) -> str:
     """What the file says and the server serves otherwise; what the file leaves out may be filled in."""
+    if file.name and file.name != served_config.name:
+        return "name"
     if file.max_batch_size and file.max_batch_size != served_config.max_batch_size:
         return "max_batch_size"
     ours, theirs = file.dynamic_batching, served_config.dynamic_batching
