@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tritune.errors import TrituneError
@@ -69,6 +70,19 @@ class Grpc:
         if config_json is not None:
             request.parameters["config"].string_param = config_json
         self._call("RepositoryModelLoad", request, deadline_s=deadline_s)
+
+    def trace_setting(
+        self, model: str, changes: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, tuple[str, ...]]:
+        """`TraceSetting`: make the changes ([] = follow the server's own setting) and return what then holds.
+
+        `model` "" means the server's own settings.
+        """
+        request = self._messages().TraceSettingRequest(model_name=model)
+        for name, values in (changes or {}).items():
+            request.settings[name].value.extend(values)
+        answer = self._call("TraceSetting", request)
+        return {name: tuple(setting.value) for name, setting in answer.settings.items()}
 
     def close(self) -> None:
         """Close the channel."""

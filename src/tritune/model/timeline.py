@@ -1,0 +1,95 @@
+"""A timeline: requests at planned instants, and what a scheduler made of them: who was executed with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+import msgspec
+
+NEVER = -1
+
+
+class PlannedRequest(msgspec.Struct, frozen=True):
+    """One request, to be sent `planned_ns` after the timeline's start; `items` is its batch dimension.
+
+    Requests of unequal `shape` have inputs of unequal size. `priority` 0 is the model's default level, 1 the
+    highest. `timeout_ns` is the request's own queue timeout, 0 = none; Triton takes whole microseconds. An
+    execution takes as long as the longest `service_ns` of its requests.
+    """
+
+    planned_ns: int
+    service_ns: int
+    items: int = 1
+    shape: int = 1
+    priority: int = 0
+    timeout_ns: int = 0
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """Requests in the order of their planned instants."""
+
+    requests: tuple[PlannedRequest, ...]
+
+    def __post_init__(self) -> None:
+        planned = [request.planned_ns for request in self.requests]
+        if planned != sorted(planned):
+            raise ValueError("the requests of a timeline are in the order of their planned instants")
+
+
+class ExecutedRequest(msgspec.Struct, frozen=True):
+    """When a request came into the scheduler's queue, and the execution that it was part of, ns.
+
+    All instants are on one clock. `batch` numbers the executions in the order of their start; a request that
+    was refused or dropped has the batch NEVER and no instants of an execution. Which instance ran it is not
+    known: a trace does not say.
+    """
+
+    queue_start_ns: int
+    compute_start_ns: int = NEVER
+    compute_end_ns: int = NEVER
+    batch: int = NEVER
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One execution: the requests in it, by their place in the timeline, ascending."""
+
+    requests: tuple[int, ...]
+    start_ns: int
+    end_ns: int
+
+
+class ExecutedTimeline(msgspec.Struct, frozen=True):
+    """What became of each request of a timeline, in the timeline's order."""
+
+    requests: tuple[ExecutedRequest, ...]
+
+    @classmethod
+    def of(cls, times: Iterable[tuple[int, int, int]]) -> Self:
+        """From (queue start, compute start, compute end) of each request, NEVER for what did not happen.
+
+        Requests with the same compute start were one execution: all of them get the one set of timestamps
+        that the backend took (semantics 3.5).
+        """
+        rows = tuple(times)
+        starts = {start: n for n, start in enumerate(sorted({row[1] for row in rows if row[1] != NEVER}))}
+        return cls(tuple(ExecutedRequest(*row, starts.get(row[1], NEVER)) for row in rows))
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """The executions in the order of their start."""
+        members: dict[int, list[int]] = {}
+        for index, request in enumerate(self.requests):
+            if request.batch != NEVER:
+                members.setdefault(request.batch, []).append(index)
+        return tuple(self._batch(indices) for _, indices in sorted(members.items()))
+
+    def sizes(self, timeline: Timeline) -> tuple[int, ...]:
+        """Items in each execution, in the order of their start."""
+        return tuple(sum(timeline.requests[i].items for i in batch.requests) for batch in self.batches)
+
+    def _batch(self, indices: Sequence[int]) -> Batch:
+        first = self.requests[indices[0]]
+        # One set of timestamps per execution, but the end is written per request: take the last.
+        end = max(self.requests[i].compute_end_ns for i in indices)
+        return Batch(tuple(indices), first.compute_start_ns, end)
