@@ -26,7 +26,7 @@ system-packages: ## what pip cannot bring for the tests (chromium, hey, libpytho
 
 demo: setup ## [SCENARIO=name] start a real Triton with an exploded p99, find out why, tune it, report
 	@sh scripts/system_packages.sh demo
-	@$(BIN)/tritune demo --scenario $(SCENARIO)
+	@$(BIN)/tritune demo --scenario $(SCENARIO) $(DEMO_FLAGS)
 
 test: setup system-packages lint unit live ## every check: style, types, layers, unit, browser and live tests
 
