@@ -15,6 +15,7 @@ class TensorSpec(msgspec.Struct, frozen=True):
     dims: tuple[int, ...]
     optional: bool = False
     allow_ragged_batch: bool = False
+    is_shape_tensor: bool = False
 
 
 class QueuePolicy(msgspec.Struct, frozen=True):
@@ -34,16 +35,22 @@ class DynamicBatching(msgspec.Struct, frozen=True):
     preserve_ordering: bool = False
     priority_levels: int = 0
     default_queue_policy: QueuePolicy = QueuePolicy()
+    default_priority_level: int = 0
+    priority_queue_policy: tuple[tuple[int, QueuePolicy], ...] = ()
 
 
 class InstanceGroup(msgspec.Struct, frozen=True):
-    """One instance_group entry; `count` is per GPU where `gpus` are named."""
+    """One instance_group entry; `count` is per GPU where `gpus` are named.
+
+    `rate_limited`: it names resources or a priority, which a server with --rate-limit arbitrates.
+    """
 
     name: str = ""
     kind: str = "KIND_AUTO"
     count: int = 1
     gpus: tuple[int, ...] = ()
     passive: bool = False
+    rate_limited: bool = False
 
     @property
     def instances(self) -> int:
@@ -65,6 +72,7 @@ class ServingConfig(msgspec.Struct, frozen=True):
     sequence_batching: bool = False
     ensemble_steps: tuple[str, ...] = ()
     decoupled: bool = False
+    response_cache: bool = False
 
     @property
     def instances(self) -> int:

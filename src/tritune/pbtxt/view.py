@@ -26,6 +26,7 @@ def view(message: Any) -> ServingConfig:
         sequence_batching=message.HasField("sequence_batching"),
         ensemble_steps=tuple(step.model_name for step in message.ensemble_scheduling.step),
         decoupled=message.model_transaction_policy.decoupled,
+        response_cache=message.response_cache.enable,
     )
 
 
@@ -44,22 +45,30 @@ def _tensor(tensor: Any) -> TensorSpec:
         dims=tuple(tensor.dims),
         optional=getattr(tensor, "optional", False),
         allow_ragged_batch=getattr(tensor, "allow_ragged_batch", False),
+        is_shape_tensor=tensor.is_shape_tensor,
     )
 
 
 def _batching(block: Any) -> DynamicBatching:
-    policy = block.default_queue_policy
     return DynamicBatching(
         preferred_batch_size=tuple(block.preferred_batch_size),
         max_queue_delay_microseconds=block.max_queue_delay_microseconds,
         preserve_ordering=block.preserve_ordering,
         priority_levels=block.priority_levels,
-        default_queue_policy=QueuePolicy(
-            timeout_action=_name(policy, "timeout_action"),
-            default_timeout_microseconds=policy.default_timeout_microseconds,
-            allow_timeout_override=policy.allow_timeout_override,
-            max_queue_size=policy.max_queue_size,
+        default_queue_policy=_policy(block.default_queue_policy),
+        default_priority_level=block.default_priority_level,
+        priority_queue_policy=tuple(
+            (level, _policy(policy)) for level, policy in sorted(block.priority_queue_policy.items())
         ),
+    )
+
+
+def _policy(policy: Any) -> QueuePolicy:
+    return QueuePolicy(
+        timeout_action=_name(policy, "timeout_action"),
+        default_timeout_microseconds=policy.default_timeout_microseconds,
+        allow_timeout_override=policy.allow_timeout_override,
+        max_queue_size=policy.max_queue_size,
     )
 
 
@@ -70,4 +79,5 @@ def _group(group: Any) -> InstanceGroup:
         count=group.count or 1,
         gpus=tuple(group.gpus),
         passive=group.passive,
+        rate_limited=bool(group.rate_limiter.resources or group.rate_limiter.priority),
     )

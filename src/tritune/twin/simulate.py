@@ -1,0 +1,263 @@
+"""One load against one setting in virtual time: what happens to every request and in every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tritune.errors import UsageError
+from tritune.model.requests import Floats, Int64
+from tritune.twin import driver
+from tritune.twin.compiled import compiled
+from tritune.twin.driver import Plan, Record, Speed
+from tritune.twin.setting import Setting, rules_of
+from tritune.twin.state import CANCELLED, NEVER, QUEUE_FULL, TIMED_OUT, new_state
+from tritune.twin.timing import Draws, Timing, draw, lost_wakeups
+
+Column = npt.ArrayLike
+
+
+class Outcome(IntEnum):
+    """How a request ended at the server; ABANDONED: executed, but its client had given up."""
+
+    OK = 0
+    QUEUE_FULL = QUEUE_FULL
+    TIMED_OUT = TIMED_OUT
+    CANCELLED = CANCELLED
+    ABANDONED = 4
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Open loop: planned instants, ns, in order, and what each request is; one value stands for all.
+
+    shape: shape class, equal numbers may share a batch. priority: as sent (0 = none). timeout_ns: the
+    request's own timeout (0 = none). give_up_ns: the client leaves so long after the planned instant
+    (0 = never); `cancels`: the server hears of it (gRPC), otherwise it executes the request all the same.
+    """
+
+    planned_ns: Column
+    items: Column = 1
+    shape: Column = 0
+    priority: Column = 0
+    timeout_ns: Column = 0
+    give_up_ns: Column = 0
+    cancels: bool = False
+
+
+@dataclass(frozen=True)
+class ClosedLoop:
+    """`count` requests, `concurrency` at a time; each answer brings the next after `pause_ns`."""
+
+    concurrency: int
+    count: int
+    pause_ns: int = 0
+    items: Column = 1
+
+
+Load = Requests | ClosedLoop
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Columns, ns. Per request (in order of arrival): planned_ns = the client's instant, arrived_ns at the
+    scheduler, start_ns and server_done_ns of its execution (start -1 where it had none; done is then the
+    answer's instant), done_ns at the client, batch number or -1, outcome (`Outcome`).
+
+    Queue parts of an executed request, which add up to start - arrived: batch_wait_ns (an instance idle,
+    because of the delay), stall_ns (an instance idle, nothing justifies it: lost and slow wake-ups),
+    busy_wait_ns (all busy, in Q), formed_wait_ns (all busy, in a formed payload).
+
+    Per batch, in order of start: batch_start_ns, batch_done_ns, batch_items, batch_requests, batch_instance.
+    """
+
+    planned_ns: Int64
+    arrived_ns: Int64
+    joined_ns: Int64
+    start_ns: Int64
+    server_done_ns: Int64
+    done_ns: Int64
+    batch: Int64
+    outcome: Int64
+    items: Int64
+    batch_wait_ns: Int64
+    stall_ns: Int64
+    busy_wait_ns: Int64
+    formed_wait_ns: Int64
+    batch_start_ns: Int64 = field(repr=False)
+    batch_done_ns: Int64 = field(repr=False)
+    batch_items: Int64 = field(repr=False)
+    batch_requests: Int64 = field(repr=False)
+    batch_instance: Int64 = field(repr=False)
+
+    def latency_ns(self) -> Floats:
+        """Per request: done - planned; infinite where it failed or its client had given up."""
+        latency = (self.done_ns - self.planned_ns).astype(np.float64)
+        latency[self.outcome != Outcome.OK] = np.inf
+        return latency
+
+    def queue_ns(self) -> Int64:
+        """Per executed request: start - arrived, as Triton counts queue time."""
+        executed = self.start_ns >= 0
+        queue: Int64 = (self.start_ns - self.arrived_ns)[executed]
+        return queue
+
+
+def simulate(
+    setting: Setting,
+    load: Load,
+    timing: Timing,
+    *,
+    seed: int = 1,
+    draws: Draws | None = None,
+    batch_ends_ns: Int64 | None = None,
+    interpreted: bool = False,
+) -> Simulated:
+    """Play a load against a setting until every request has ended.
+
+    The same arguments give the same columns. `draws` replaces what `seed` would draw. `batch_ends_ns`
+    (replay): when the k-th batch in order of start really ended; later batches take `timing`.
+    `interpreted` runs the rules uncompiled, a thousand times slower, with equal results.
+
+    Raises UsageError: bad-plan (instants not in order, or negative), bad-items, service-times-missing.
+    """
+    plan, planned, given_up = _plan(setting, load, timing)
+    n = len(planned)
+    draws = draws if draws is not None else draw(timing, n, seed)
+    service, contention = timing.table(setting.largest)
+    speed = Speed(
+        service,
+        contention,
+        timing.turnaround_ns,
+        _enough(draws.noise, n, 1.0),
+        _enough(draws.stalls_ns, n, 0),
+        np.ascontiguousarray(_enough(lost_wakeups(timing, draws), n, False)),
+        np.ascontiguousarray(batch_ends_ns if batch_ends_ns is not None else np.empty(0), np.int64),
+    )
+    rules = rules_of(setting, timing.wake_ns)
+    record = _empty_record(n)
+    free_at = np.full(setting.instances, NEVER, np.int64)
+    run: Callable[..., None] = driver.run if interpreted else compiled()
+    run(rules, new_state(rules, n), plan, speed, record, free_at)
+    return _simulated(record, plan, planned, given_up, timing)
+
+
+def _plan(setting: Setting, load: Load, timing: Timing) -> tuple[Plan, Int64, Int64]:
+    """The driver's plan, the clients' instants (filled in later for a closed loop), when clients leave."""
+    if isinstance(load, ClosedLoop):
+        if load.concurrency < 1 or load.count < 1:
+            raise UsageError("a closed loop needs a positive concurrency and count", slug="bad-plan")
+        planned = np.zeros(load.count, np.int64)
+        loop = Requests(planned, items=load.items)
+        again = timing.reply_ns + load.pause_ns + timing.send_ns
+        return (
+            _open(setting, loop, timing)._replace(concurrency=load.concurrency, again_ns=again),
+            planned,
+            planned,
+        )
+    plan = _open(setting, load, timing)
+    planned = plan.arrive_ns - timing.send_ns
+    patience = _column(load.give_up_ns, len(planned))
+    given_up = np.where(patience > 0, planned + patience, NEVER)
+    if load.cancels:
+        plan = plan._replace(cancelled_at_ns=given_up + np.where(given_up < NEVER, timing.send_ns, 0))
+    return plan, planned, given_up
+
+
+def _open(setting: Setting, load: Requests, timing: Timing) -> Plan:
+    planned = np.ascontiguousarray(load.planned_ns, np.int64)
+    n = len(planned)
+    if n and (planned[0] < 0 or (np.diff(planned) < 0).any() or planned[-1] >= NEVER // 2):
+        raise UsageError("planned instants must be in order and not negative", slug="bad-plan")
+    items = _column(load.items, n)
+    if n and (items.min() < 1 or items.max() > setting.largest):
+        raise UsageError(
+            f"a request of {items.max() if items.min() >= 1 else items.min()} items does not fit:"
+            f" the setting takes 1 to {setting.largest}",
+            slug="bad-items",
+        )
+    level = np.zeros(n, np.int64)
+    if setting.priority_levels:
+        # infer_request.cc:SetPriority.
+        asked = _column(load.priority, n)
+        fits = (asked >= 1) & (asked <= setting.priority_levels)
+        level = np.where(fits, asked, setting.default_priority_level)
+    return Plan(
+        arrive_ns=planned + timing.send_ns,
+        items=items,
+        shape=_column(load.shape, n),
+        level=level,
+        timeout_ns=_column(load.timeout_ns, n),
+        cancelled_at_ns=np.full(n, NEVER, np.int64),
+        concurrency=0,
+        again_ns=0,
+    )
+
+
+def _column(values: Column, n: int) -> Int64:
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(values, np.int64), n))
+
+
+def _empty_record(n: int) -> Record:
+    none, zeros, unset = (np.full(n, value, np.int64) for value in (-1, 0, -1))
+    return Record(
+        start_ns=none,
+        done_ns=none.copy(),
+        joined_ns=none.copy(),
+        batch=none.copy(),
+        outcome=zeros,
+        batch_wait_ns=zeros.copy(),
+        busy_wait_ns=zeros.copy(),
+        formed_wait_ns=zeros.copy(),
+        batch_start_ns=unset,
+        batch_done_ns=unset.copy(),
+        batch_items=unset.copy(),
+        batch_requests=unset.copy(),
+        batch_instance=unset.copy(),
+        batches=np.zeros(1, np.int64),
+    )
+
+
+def _enough(values: npt.NDArray[Any], n: int, otherwise: object) -> npt.NDArray[Any]:
+    """At least n entries."""
+    missing = max(0, n - len(values))
+    return values if not missing else np.append(values, np.full(missing, otherwise, values.dtype))
+
+
+def _simulated(record: Record, plan: Plan, planned: Int64, given_up: Int64, timing: Timing) -> Simulated:
+    batches = int(record.batches[0])
+    executed = record.start_ns >= 0
+    if plan.concurrency > 0:
+        planned = plan.arrive_ns - timing.send_ns
+        planned[: plan.concurrency] = 0
+    done = record.done_ns + timing.reply_ns
+    outcome = record.outcome.copy()
+    parts = (record.batch_wait_ns, record.busy_wait_ns, record.formed_wait_ns)
+    stall = np.where(executed, record.start_ns - plan.arrive_ns - sum(parts), 0)
+    if plan.concurrency == 0:
+        outcome[executed & (done > given_up)] = Outcome.ABANDONED
+    return Simulated(
+        planned_ns=planned,
+        arrived_ns=plan.arrive_ns,
+        joined_ns=record.joined_ns,
+        start_ns=record.start_ns,
+        server_done_ns=record.done_ns,
+        done_ns=done,
+        batch=record.batch,
+        outcome=outcome,
+        items=plan.items,
+        batch_wait_ns=record.batch_wait_ns,
+        stall_ns=stall,
+        busy_wait_ns=record.busy_wait_ns,
+        formed_wait_ns=record.formed_wait_ns,
+        batch_start_ns=record.batch_start_ns[:batches],
+        batch_done_ns=record.batch_done_ns[:batches],
+        batch_items=record.batch_items[:batches],
+        batch_requests=record.batch_requests[:batches],
+        batch_instance=record.batch_instance[:batches],
+    )
