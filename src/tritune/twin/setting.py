@@ -133,7 +133,8 @@ def rules_of(setting: Setting, wake_ns: int = 0) -> Rules:
         eager=int(setting.eager),
         instances=setting.instances,
         max_batch=most,
-        delay_ns=setting.delay_ns,
+        # backend_model.cc: the default scheduler has neither a delay nor a merge.
+        delay_ns=setting.delay_ns if setting.dynamic else 0,
         max_preferred=preferred[-1] if preferred else 0,
         shapes_enforced=int(setting.shapes_enforced),
         inputs_compared=int(setting.inputs_compared),
