@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCENARIO ?= delay-too-long
 
-.PHONY: help setup system-packages demo test lint unit live check-docs constraints vendor clean
+.PHONY: help setup system-packages demo test lint unit live bench-twin check-docs constraints vendor clean
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -41,6 +41,9 @@ unit: setup ## tests that need no server
 
 live: setup ## tests on the real Triton, and whole demos
 	$(BIN)/pytest -q -m "live or demo"
+
+bench-twin: setup ## how fast the twin simulates, beside SimPy and Ciw (benchmarks/results/twin-speed.json)
+	$(BIN)/python benchmarks/bench_twin_speed.py
 
 constraints: setup ## write constraints.txt from what is installed
 	@$(BIN)/pip freeze --exclude-editable --exclude pip > constraints.txt

@@ -128,7 +128,9 @@ def test_littles_law(delay_ms: float, instances: int) -> None:
 
 
 @pytest.mark.parametrize("eager", [True, False])
-@pytest.mark.parametrize(("delay_ms", "load", "instances"), [(0, 0.4, 1), (0, 0.9, 1), (2, 0.7, 1), (1, 0.8, 4)])
+@pytest.mark.parametrize(
+    ("delay_ms", "load", "instances"), [(0, 0.4, 1), (0, 0.9, 1), (2, 0.7, 1), (1, 0.8, 4)]
+)
 def test_batch_identity(delay_ms: float, load: float, instances: int, eager: bool) -> None:
     """lambda E[W] = E[b(b-1)] / 2E[b] + E[bR] / E[b], with R the requests left behind at a start."""
     rate = load * instances * 8 / (3 * MS + 0.6 * MS * 8) * 1e9

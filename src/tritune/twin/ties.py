@@ -1,4 +1,4 @@
-"""Where a simulated batch hangs by a thread: an event so near to a decision that a real server may turn it."""
+"""Where a batch hangs by a thread: an event so near to a decision that a real server may decide otherwise."""
 
 from __future__ import annotations
 
