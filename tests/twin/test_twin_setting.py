@@ -9,7 +9,8 @@ from twin_play import LAZY, config
 
 from tritune.errors import TrituneError, UsageError
 from tritune.model.config import InstanceGroup, QueuePolicy, TensorSpec
-from tritune.twin.setting import Policy, release_of, rules_of, setting_of
+from tritune.pbtxt.message import view_text
+from tritune.twin.setting import Policy, Setting, release_of, rules_of, setting_of
 from tritune.twin.simulate import ClosedLoop, Requests, simulate
 from tritune.twin.timing import Timing, draw
 
@@ -163,3 +164,49 @@ def test_draws_have_the_asked_for_moments_and_grow_at_the_end() -> None:
     few = draw(timing, 1000, seed=4)
     for name in ("noise", "stalls_ns", "wakeups"):
         assert (getattr(draws, name)[:1000] == getattr(few, name)).all()
+
+
+def test_from_a_config_pbtxt_to_a_setting() -> None:
+    setting = setting_of(
+        view_text("""
+            name: "m" backend: "onnxruntime" max_batch_size: 16
+            input [ { name: "I" data_type: TYPE_FP32 dims: [ -1 ] }, { name: "S" data_type: TYPE_INT32 dims: [ 1 ]
+                      is_shape_tensor: true } ]
+            output [ { name: "O" data_type: TYPE_FP32 dims: [ 1 ] } ]
+            instance_group [ { count: 2 kind: KIND_CPU }, { count: 1 kind: KIND_GPU gpus: [ 0, 1 ] } ]
+            dynamic_batching {
+              preferred_batch_size: [ 8, 4 ] max_queue_delay_microseconds: 700
+              priority_levels: 2 default_priority_level: 2
+              default_queue_policy { default_timeout_microseconds: 9000 allow_timeout_override: true }
+              priority_queue_policy { key: 1 value { max_queue_size: 5 } }
+            }
+        """),
+        "2.51.0",
+    )
+    assert setting == Setting(
+        instances=4,
+        max_batch_size=16,
+        dynamic=True,
+        preferred=(4, 8),
+        delay_ns=700_000,
+        eager=False,
+        priority_levels=2,
+        default_priority_level=2,
+        policies=(Policy(max_queue_size=5), Policy(0, 9_000_000, True)),
+        shapes_enforced=True,
+        inputs_compared=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "what"),
+    [
+        ("response_cache { enable: true }", "response cache"),
+        ("instance_group [ { rate_limiter { resources [ { name: 'R' count: 1 } ] } } ]", "rate limiter"),
+        ("sequence_batching { }", "sequence batcher"),
+        ("dynamic_batching { preserve_ordering: true }", "preserve_ordering"),
+    ],
+)
+def test_from_a_config_pbtxt_to_a_refusal(field: str, what: str) -> None:
+    with pytest.raises(TrituneError, match=what):
+        setting_of(view_text(f'name: "m" max_batch_size: 4 {field}'))
