@@ -96,8 +96,8 @@ def slot_available(rules: Rules, st: State) -> bool:
     return st.s[IDLE] > st.s[READY]
 
 
-def enqueue_payload(rules: Rules, st: State, now: int, p: int) -> None:
-    """Append a payload to R; an idle instance takes it at once (rate_limiter.cc:EnqueuePayload)."""
+def enqueue_payload(st: State, p: int) -> None:
+    """Append a payload to R (rate_limiter.cc:EnqueuePayload)."""
     s = st.s
     st.payload[p, PHASE] = SCHEDULED
     st.payload[p, NEXT_PAYLOAD] = NONE
@@ -107,16 +107,16 @@ def enqueue_payload(rules: Rules, st: State, now: int, p: int) -> None:
         st.payload[s[READY_LAST], NEXT_PAYLOAD] = p
     s[READY_LAST] = p
     s[READY] += 1
-    dispatch(rules, st, now)
 
 
-def dispatch(rules: Rules, st: State, now: int) -> None:
-    """Idle instances take what is in R (rate_limiter.cc:DequeuePayload).
+def dispatch(rules: Rules, st: State, now: int) -> bool:
+    """Idle instances take what is in R; whether one did (rate_limiter.cc:DequeuePayload).
 
     notify_one wakes any of the waiting threads; identical instances make that choice invisible, and the
     lowest number is taken here.
     """
     s = st.s
+    taken = False
     i = 0
     while s[IDLE] > 0 and s[READY] > 0:
         while st.running[i] != NONE:
@@ -125,6 +125,8 @@ def dispatch(rules: Rules, st: State, now: int) -> None:
         s[IDLE] -= 1
         st.started[s[STARTED]] = i
         s[STARTED] += 1
+        taken = True
+    return taken
 
 
 def pop_ready(st: State) -> None:
@@ -220,7 +222,8 @@ def arrival(rules: Rules, st: State, now: int, r: int, level: int, timeout_ns: i
     if not rules.dynamic:
         p = new_payload(st)
         add_request(st, now, p, r)
-        enqueue_payload(rules, st, now, p)
+        enqueue_payload(st, p)
+        dispatch(rules, st, now)
         return NEVER
     # Counted before a refusal and not taken back then; it only wakes the batcher more often.
     s[QUEUED_ITEMS] += st.request[r, ITEMS]
@@ -328,7 +331,11 @@ def reject_timed_out(st: State, now: int) -> None:
 
 
 def batcher_thread(rules: Rules, st: State, now: int) -> None:
-    """Form payloads until there is a reason to wait (dynamic_batch_scheduler.cc:BatcherThread)."""
+    """Form payloads until there is a reason to wait (dynamic_batch_scheduler.cc:BatcherThread).
+
+    An idle instance takes longer to wake up than the batcher to go through this loop once more, so it takes
+    what was enqueued when the batcher rests, and notifies it again (rate_limiter.cc:DequeuePayload).
+    """
     s = st.s
     while True:
         if is_closed(st):
@@ -336,23 +343,26 @@ def batcher_thread(rules: Rules, st: State, now: int) -> None:
             s[SATURATED] = 0
             s[NEXT_PREFERRED] = 0
         if s[QUEUED] == 0:
-            sleep(rules, st, SLEEP_EMPTY, now + TICK_NS)
-            return
-        if not slot_available(rules, st):
-            sleep(rules, st, SLEEP_SLOT, now + TICK_NS if rules.ticks else NEVER)
-            return
-        wait_ns = get_dynamic_batch(rules, st, now)
-        if wait_ns > 0:
-            sleep(rules, st, SLEEP_DELAY, now + wait_ns)
-            return
-        if s[PENDING] > 0:
-            take_pending(st, now)
-            if st.payload[s[CURRENT], PHASE] == UNINITIALIZED:
-                enqueue_payload(rules, st, now, s[CURRENT])
-        elif s[QUEUED] > 0 and not is_closed(st):
-            # The next request has another shape than the open payload, which only the payload knows
-            # (MarkSaturated): the thread turns in this loop until an instance takes that payload.
-            sleep(rules, st, SPIN, NEVER)
+            kind, until = SLEEP_EMPTY, now + TICK_NS
+        elif not slot_available(rules, st):
+            kind, until = SLEEP_SLOT, now + TICK_NS if rules.ticks else NEVER
+        else:
+            wait_ns = get_dynamic_batch(rules, st, now)
+            if wait_ns > 0:
+                kind, until = SLEEP_DELAY, now + wait_ns
+            elif s[PENDING] > 0:
+                take_pending(st, now)
+                if st.payload[s[CURRENT], PHASE] == UNINITIALIZED:
+                    enqueue_payload(st, s[CURRENT])
+                continue
+            elif s[QUEUED] > 0 and not is_closed(st):
+                # The next request has another shape than the open payload, which only the payload knows
+                # (MarkSaturated): the thread turns in this loop until an instance takes that payload.
+                kind, until = SPIN, NEVER
+            else:
+                continue
+        if not dispatch(rules, st, now):
+            sleep(rules, st, kind, until)
             return
 
 
