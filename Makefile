@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCENARIO ?= delay-too-long
 
-.PHONY: help setup system-packages demo test lint unit live bench-twin check-docs constraints vendor clean
+.PHONY: help setup system-packages demo test lint unit live bench-twin bench-timelines check-docs constraints vendor clean
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -44,6 +44,9 @@ live: setup ## tests on the real Triton, and whole demos
 
 bench-twin: setup ## how fast the twin simulates, beside SimPy and Ciw (benchmarks/results/twin-speed.json)
 	$(BIN)/python benchmarks/bench_twin_speed.py
+
+bench-timelines: setup ## does the twin batch as the real Triton does? six minutes (benchmarks/results/timelines.json)
+	$(BIN)/python benchmarks/bench_timelines.py
 
 constraints: setup ## write constraints.txt from what is installed
 	@$(BIN)/pip freeze --exclude-editable --exclude pip > constraints.txt

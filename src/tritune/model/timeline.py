@@ -40,23 +40,29 @@ class Timeline(msgspec.Struct, frozen=True):
 class ExecutedRequest(msgspec.Struct, frozen=True):
     """When a request came into the scheduler's queue, and the execution that it was part of, ns.
 
-    All instants are on one clock. `batch` numbers the executions in the order of their start; a request that
-    was refused or dropped has the batch NEVER and no instants of an execution. Which instance ran it is not
-    known: a trace does not say.
+    All instants are on one clock. `released_ns` is when the server had done with the request: the instance
+    that ran its batch is free once the last of them is released. `batch` numbers the executions in the order
+    of their start; a request that was refused or dropped has the batch NEVER and no instants of an execution.
+    Which instance ran it is not known: a trace does not say.
     """
 
     queue_start_ns: int
     compute_start_ns: int = NEVER
     compute_end_ns: int = NEVER
+    released_ns: int = NEVER
     batch: int = NEVER
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """One execution: the requests in it, by their place in the timeline, ascending."""
+    """One execution: the requests in it, by their place in the timeline, ascending.
+
+    `end_ns` is the end of the backend's work, `free_ns` when the last request was released.
+    """
 
     requests: tuple[int, ...]
     start_ns: int
     end_ns: int
+    free_ns: int
 
 
 class ExecutedTimeline(msgspec.Struct, frozen=True):
@@ -65,8 +71,8 @@ class ExecutedTimeline(msgspec.Struct, frozen=True):
     requests: tuple[ExecutedRequest, ...]
 
     @classmethod
-    def of(cls, times: Iterable[tuple[int, int, int]]) -> Self:
-        """From (queue start, compute start, compute end) of each request, NEVER for what did not happen.
+    def of(cls, times: Iterable[tuple[int, int, int, int]]) -> Self:
+        """From (queue start, compute start, compute end, release) of each, NEVER for what did not happen.
 
         Requests with the same compute start were one execution: all of them get the one set of timestamps
         that the backend took (semantics 3.5).
@@ -89,7 +95,10 @@ class ExecutedTimeline(msgspec.Struct, frozen=True):
         return tuple(sum(timeline.requests[i].items for i in batch.requests) for batch in self.batches)
 
     def _batch(self, indices: Sequence[int]) -> Batch:
-        first = self.requests[indices[0]]
-        # One set of timestamps per execution, but the end is written per request: take the last.
-        end = max(self.requests[i].compute_end_ns for i in indices)
-        return Batch(tuple(indices), first.compute_start_ns, end)
+        members = [self.requests[i] for i in indices]
+        return Batch(
+            tuple(indices),
+            members[0].compute_start_ns,
+            max(request.compute_end_ns for request in members),
+            max(request.released_ns for request in members),
+        )

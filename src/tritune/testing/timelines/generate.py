@@ -50,11 +50,11 @@ def settings() -> Iterator[Setting]:
 def random_timeline(seed: int, *, priority_levels: int = 0, requests: int = REQUESTS) -> Timeline:
     """Poisson arrivals from a first, long request on; batch 1 to 3, executions of 5 to 30 ms.
 
-    The mean gap is drawn between 3 and 15 ms and the first request takes 50 to 250 ms, so that a timeline
+    The mean gap is drawn between 3 and 30 ms and the first request takes 50 to 250 ms, so that a timeline
     goes through filling, full and emptying queues. The same seed gives the same timeline.
     """
     random = np.random.Generator(np.random.PCG64(seed))
-    gap_ms = np.exp(random.uniform(np.log(3), np.log(15)))
+    gap_ms = np.exp(random.uniform(np.log(3), np.log(30)))
     first = PlannedRequest(0, int(random.uniform(50, 250) * NS_PER_MS), priority=min(1, priority_levels))
     at_ns = np.cumsum(random.exponential(gap_ms * NS_PER_MS, requests - 1)).astype(np.int64)
     service_ns = (random.uniform(5, 30, requests - 1) * NS_PER_MS).astype(np.int64)

@@ -7,25 +7,24 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import msgspec
-import numpy as np
 
 from tritune.embedded.server import RunningServer
 from tritune.errors import TrituneError
-from tritune.load.engine import HttpLoadEngine
 from tritune.model.config import ServingConfig
-from tritune.model.load import Shot
 from tritune.model.timeline import NEVER, ExecutedTimeline, PlannedRequest, Timeline
 from tritune.testing.timelines.repository import MAX_BATCH_SIZE, MODEL, config_json
+from tritune.testing.timelines.sender import send_all
+from tritune.testing.timelines.undisturbed import undisturb
 from tritune.triton import connect
 from tritune.triton.address import Address, parse_url
 from tritune.triton.grpc import Grpc
 from tritune.triton.payload import http_request
 from tritune.triton.traces import RequestTrace, TraceFile, Tracing
-from tritune.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from tritune.units import NS_PER_MS, NS_PER_US
 
-_INSTANTS = ("QUEUE_START", "COMPUTE_START", "COMPUTE_END")
+_INSTANTS = ("QUEUE_START", "COMPUTE_START", "COMPUTE_END", "REQUEST_END")
 _LOAD_DEADLINE_S = 30.0
-_ANSWER_NS = 10 * NS_PER_S
+_ANSWER_S = 10.0
 # The answer is sent before the trace is closed.
 _TRACE_DEADLINE_S = 3.0
 _TRACE_POLL_S = 0.02
@@ -36,9 +35,14 @@ _IN_PLACE_S = 0.5
 
 
 class Player:
-    """Plays timelines on a server of our own that serves the model MODEL and nothing else."""
+    """Plays timelines on a server of our own that serves the model MODEL and nothing else.
+
+    `undisturbed`: whether the server has real-time priority since the last `configure` (see `undisturb`).
+    """
 
     def __init__(self, running: RunningServer) -> None:
+        self._pid = running.pid
+        self.undisturbed = False
         self._address = parse_url(running.url)
         self._server = connect(running.url, grpc=running.grpc, metrics=running.metrics)
         self._grpc = Grpc(parse_url(f"http://{running.grpc}"), timeout_s=5)
@@ -54,6 +58,7 @@ class Player:
         self._server.wait_ready(MODEL, "1", deadline_s=_LOAD_DEADLINE_S)
         if time.monotonic() - begin > _IN_PLACE_S:
             time.sleep(_SETTLE_S)
+        self.undisturbed = undisturb(self._pid)
         # An instance's first execution takes up to 50 ms more. Whole batches, at once: no instance is left.
         wake = PlannedRequest(0, 100 * NS_PER_MS, items=MAX_BATCH_SIZE)
         self.play(Timeline((wake,) * config.instances))
@@ -65,16 +70,12 @@ class Player:
         """
         self._played += 1
         ids = [f"{self._played}-{i}" for i in range(len(timeline.requests))]
-        shots = [
-            Shot(_request(self._address, name, request), request.items, request.shape)
+        requests = [
+            _request(self._address, name, request)
             for name, request in zip(ids, timeline.requests, strict=True)
         ]
-        planned = np.array([request.planned_ns for request in timeline.requests], np.int64)
-        outcome = HttpLoadEngine().open_loop(
-            self._server.target, planned, shots, timeout_ns=_ANSWER_NS, max_in_flight=len(shots) + 1
-        )
-        if outcome.cut:
-            raise TrituneError(f"the timeline was cut: {outcome.cut}", slug="timeline-cut")
+        planned = [request.planned_ns for request in timeline.requests]
+        send_all(self._address.host, self._address.port, planned, requests, timeout_s=_ANSWER_S)
         found = self._traces(set(ids))
         return ExecutedTimeline.of(_times(found[name].at_ns) for name in ids)
 
@@ -105,9 +106,9 @@ class Player:
         return found
 
 
-def _times(at_ns: Mapping[str, int]) -> tuple[int, int, int]:
-    start, compute, end = (at_ns.get(name, NEVER) for name in _INSTANTS)
-    return start, compute, end
+def _times(at_ns: Mapping[str, int]) -> tuple[int, int, int, int]:
+    queued, start, end, released = (at_ns.get(name, NEVER) for name in _INSTANTS)
+    return queued, start, end, released
 
 
 def _request(address: Address, name: str, request: PlannedRequest) -> bytes:

@@ -1,6 +1,6 @@
 """Does the twin batch as the real server does? Random timelines on a real Triton, replayed by the twin.
 
-    python benchmarks/timelines.py [TIMELINES PER SETTING = 4] [FIRST SEED = 1]
+    python benchmarks/bench_timelines.py [TIMELINES PER SETTING = 4] [FIRST SEED = 1]
 
 Takes about six minutes; leave the machine alone meanwhile. Writes benchmarks/results/timelines.json.
 """
