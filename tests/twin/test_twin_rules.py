@@ -60,6 +60,31 @@ def test_an_enforced_shape_lets_the_dispatched_batch_grow() -> None:
     assert sizes(behind_busy(config(1, dims=-1, ragged=True), [50, 50, 50, 100]), skip=1) == [3, 1]
 
 
+def test_a_dispatched_batch_of_no_preferred_size_is_joined_at_once() -> None:
+    """Waking up at 290, the batcher does not wait for the newcomer's own delay."""
+    assert sizes(behind_busy(config(20, dims=-1), [50, 50, 50, 290]), skip=1) == [4]
+    # Of a preferred size it is left alone: the newcomer waits out its delay, and then runs alone.
+    done = behind_busy(config(20, (3, 8), dims=-1), [50, 50, 50, 290])
+    assert sizes(done, skip=1) == [3, 1]
+    assert done.batch_start_ns[-1] == ms(310)
+
+
+def test_the_wake_up_threshold_counts_what_the_payload_lacks() -> None:
+    """At 400 the open payload holds 4 and one request waits; three more make the preferred size of 8."""
+    times = [210] * 4 + [220] * 4 + [230] * 4 + [240, 402, 403, 404]
+    planned = ms([0, *times])
+    done = play(config(200, (4, 8)), Requests(planned), even(5), batch_ends_ns=ms([400]))
+    assert sizes(done, skip=1) == [8, 8]
+    assert done.joined_ns[-4:].tolist() == ms([404] * 4).tolist()
+
+
+def test_a_payload_exactly_as_old_as_the_delay_is_not_frozen() -> None:
+    times = [50] * 4 + [60] * 4 + [299] * 4 + [304.5] * 4
+    assert sizes(behind_busy(config(1, (4, 8)), times), skip=1) == [8, 8]
+    times[8:12] = [298.999] * 4
+    assert sizes(behind_busy(config(1, (4, 8)), times), skip=1) == [8, 4, 4]
+
+
 # 1.8
 SHAPES = [1, 1, 2, 2, 1, 3, 3, 3]
 
@@ -82,6 +107,12 @@ def test_payloads_of_two_shapes_do_not_merge() -> None:
     times, shapes = [50, 60, 61], [1, 1, 2]
     done = behind_busy(config(1, (2,), dims=-1), times, shape=shapes)
     assert groups(done, shapes) == [[1, 1], [2]]
+
+
+def test_a_payload_closed_by_a_shape_does_not_freeze_the_next() -> None:
+    """The first is marked (MarkSaturated): its dequeue tries no merge, and the second still grows."""
+    times, shapes = [50, 50, 50.5, 304.5], [1, 1, 2, 2]
+    assert groups(behind_busy(config(1, dims=-1), times, shape=shapes), shapes) == [[1, 1], [2, 2]]
 
 
 # 1.9
@@ -129,6 +160,31 @@ def test_a_timeout_is_answered_at_the_tick_while_the_instance_is_busy() -> None:
     assert done.done_ns[1] == ms(1000)
     before = play(setting_of(config(0, policy=TIMEOUT), "24.02"), load, long[0], batch_ends_ns=long[1])
     assert before.done_ns[1] == ms(1500)
+
+
+def test_the_tick_comes_every_half_second() -> None:
+    load = Requests(ms([0, 50, 1100]))
+    done = play(config(0, policy=TIMEOUT), load, even(5), batch_ends_ns=ms([3000]))
+    assert done.done_ns[1:].tolist() == ms([1000, 1500]).tolist()
+
+
+def test_the_batcher_wakes_up_for_a_timeout_before_the_delay_is_over() -> None:
+    timing = Timing((5.0 * MS,) * 9, wake_ns=MS // 20)
+    policy = QueuePolicy(default_timeout_microseconds=5000)
+    done = play(config(100, policy=policy), Requests([0]), timing)
+    assert done.outcome[0] == Outcome.TIMED_OUT
+    assert ms(5) < done.done_ns[0] < ms(5.2)
+
+
+def test_a_cancel_is_not_seen_in_what_was_scanned_already() -> None:
+    """The cursor stays where it is while no timeout of the pending batch has come (IsCursorValid)."""
+    policy = QueuePolicy(default_timeout_microseconds=1_000_000)
+    load = Requests(ms([0, 50]), give_up_ns=[20 * MS, 0], cancels=True)
+    done = play(config(100, policy=policy, dims=-1), load, even(5))
+    assert done.outcome.tolist() == [Outcome.ABANDONED, Outcome.OK]
+    # Without a timeout every scan begins anew.
+    done = play(config(100, policy=LAZY, dims=-1), load, even(5))
+    assert done.outcome.tolist() == [Outcome.CANCELLED, Outcome.OK]
 
 
 def test_a_request_may_shorten_the_timeout_only_where_that_is_allowed() -> None:

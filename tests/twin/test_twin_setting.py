@@ -170,8 +170,8 @@ def test_from_a_config_pbtxt_to_a_setting() -> None:
     setting = setting_of(
         view_text("""
             name: "m" backend: "onnxruntime" max_batch_size: 16
-            input [ { name: "I" data_type: TYPE_FP32 dims: [ -1 ] }, { name: "S" data_type: TYPE_INT32 dims: [ 1 ]
-                      is_shape_tensor: true } ]
+            input [ { name: "I" data_type: TYPE_FP32 dims: [ -1 ] },
+                    { name: "S" data_type: TYPE_INT32 dims: [ 1 ] is_shape_tensor: true } ]
             output [ { name: "O" data_type: TYPE_FP32 dims: [ 1 ] } ]
             instance_group [ { count: 2 kind: KIND_CPU }, { count: 1 kind: KIND_GPU gpus: [ 0, 1 ] } ]
             dynamic_batching {
