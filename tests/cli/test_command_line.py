@@ -19,7 +19,7 @@ from tritune.testing.counting import Execution
 from tritune.tune.undo import as_served
 from tritune.units import NS_PER_MS
 
-VERBS = ("demo", "diagnose", "load", "tune", "restore", "report", "server")
+VERBS = ("demo", "diagnose", "load", "simulate", "tune", "restore", "report", "server")
 ORIGINAL = as_served(json.dumps(CONFIG))
 
 

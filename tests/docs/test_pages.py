@@ -10,7 +10,7 @@ from tritune.scenarios import scenario_names
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-VERBS = ("demo", "diagnose", "load", "tune", "restore", "report", "server")
+VERBS = ("demo", "diagnose", "load", "simulate", "tune", "restore", "report", "server")
 
 
 def test_every_rule_has_an_entry_and_every_entry_a_rule() -> None:

@@ -24,6 +24,7 @@ for _verb, _help in (
     ("demo", "The main job on a real Triton on this machine, from an exploded p99 to a proven diff."),
     ("diagnose", "Say where the time goes and what is wrong; reads only."),
     ("load", "Load a model; report latency, errors by kind, and batch sizes."),
+    ("simulate", "Predict latency, batch sizes and the knee of other settings from one run; reads only."),
     ("tune", "Change one thing at a time until the SLO holds; undo what does not help."),
     ("restore", "Serve the original configuration again."),
     ("report", "Show a run again: text, Markdown, JSON, or one HTML page."),

@@ -99,7 +99,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """A report. `summary` with title, verdict and headline is the first screen: it must stand alone."""
 
     schema_version: int = SCHEMA_VERSION
-    kind: Literal["tune", "load", "diagnosis"]
+    kind: Literal["tune", "load", "diagnosis", "simulation"]
     title: str
     context: str = ""
     verdict: Verdict
