@@ -147,6 +147,14 @@ def test_a_closed_loop_is_no_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert "[not-a-load]" in said.complaint
 
 
+def test_a_run_without_its_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = kept(monkeypatch, tmp_path)
+    (run / "config" / "effective.json").unlink()
+    said = tritune("simulate", run)
+    assert said.code == ExitCode.USAGE
+    assert "[not-a-load]" in said.complaint
+
+
 @pytest.mark.parametrize(
     ("argv", "slug"),
     [

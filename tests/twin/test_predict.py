@@ -158,7 +158,8 @@ def test_a_long_delay_makes_low_rates_fail_and_the_knee_is_still_found() -> None
 def test_an_slo_that_never_holds_has_no_knee() -> None:
     found = knee(typed(), config(largest=16), Traffic(200), parse_slo("p99=4ms"), requests=2000)
     assert found is not None
-    assert found.rate_per_s < 1
+    assert (found.rate_per_s, found.beyond) == (0.0, False)
+    assert found.up_to == pytest.approx(1247, abs=1)
 
 
 def test_the_knee_of_an_observed_run_is_not_looked_for_beyond_what_may_be_asked() -> None:

@@ -68,12 +68,13 @@ class Prediction(msgspec.Struct, frozen=True):
 class Knee(msgspec.Struct, frozen=True):
     """The highest rate at which the SLO holds, requests/s, with the interval of the simulation.
 
-    `beyond`: it holds up to `rate_per_s`, the highest that may be asked about. Rate 0: it never holds.
+    `up_to`: the highest rate that was tried. `beyond`: it holds even there. Rate 0: at none of them.
     """
 
     rate_per_s: float
     low: float
     high: float
+    up_to: float
     beyond: bool = False
 
 
@@ -169,7 +170,7 @@ def knee(
     last = msgspec.structs.replace(traffic, rate_per_s=max(rate, top / STEPS))
     if unknown_sizes(profile, [_play(played, timing, last, 1, requests)]):
         return None
-    return Knee(rate, max(0.0, rate - half), rate + half, beyond=all(value == top for value in found))
+    return Knee(rate, max(0.0, rate - half), rate + half, top, beyond=all(value == top for value in found))
 
 
 def headroom(
@@ -216,8 +217,8 @@ def _highest(holds: Callable[[float], bool], top: float) -> float:
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
-    # Nothing held at any step: what bisection then finds is below the first one, or nothing at all.
-    return low
+    # Nothing held at any step: what bisection then finds is below the first one, and no more than chance.
+    return low if step else 0.0
 
 
 def _play(setting: Setting, timing: Timing, traffic: Traffic, seed: int, requests: int) -> Simulated:

@@ -66,11 +66,11 @@ def simulate_run(
     twin-refused (every question lies outside what was observed); UsageError: not-a-load, bad-set.
     """
     measurement = manifest.measurement
-    if measurement is None or measurement.window is None or manifest.kind != "load":
+    if measurement is None or measurement.window is None or not config_json:
         raise UsageError(
-            f"{source} holds no measurement of one setting",
+            f"{source} does not hold both a measurement and the configuration that was served",
             slug="not-a-load",
-            hint="Name a run folder of tritune load, or one of the trials/ of a tuning.",
+            hint="Name a run folder of tritune load.",
         )
     if measurement.workload.rate_per_s is None:
         raise UsageError(

@@ -67,7 +67,7 @@ def _knee(knee: Knee | None) -> str:
     if knee.beyond:
         return f"knee above {figure(knee.rate_per_s)}/s, the highest rate that may be asked about,"
     if knee.rate_per_s == 0:
-        return "no rate that holds"
+        return f"no rate up to {figure(knee.up_to)}/s holds"
     return f"knee {knee.rate_per_s:.0f}/s ({knee.low:.0f}–{knee.high:.0f})"
 
 
@@ -78,7 +78,7 @@ def _brief(estimate: Estimate) -> str:
 
 
 def _table(predictions: Sequence[Prediction], validity: Validity | None) -> Table:
-    checked = UNCHECKED if validity is None else f"p99 {validity.p99_error:+.0%}".replace("%", " %")
+    checked = UNCHECKED if validity is None else f"p99 {_error(validity.p99_error)}"
     rows = []
     for p in predictions:
         if p.refusal:
@@ -119,10 +119,16 @@ def _trust(validity: Validity | None) -> str:
     return (
         f"Replaying the observed run ({count(validity.requests, 'request')}): queue mean "
         f"{format_duration(validity.queue_replayed_ns)} for {format_duration(validity.queue_observed_ns)} "
-        f"measured ({validity.queue_error:+.0%}), p99 {format_duration(validity.p99_replayed_ns)} for "
-        f"{format_duration(validity.p99_observed_ns)} ({validity.p99_error:+.0%}), batch sizes apart by "
+        f"measured ({_error(validity.queue_error)}), p99 {format_duration(validity.p99_replayed_ns)} for "
+        f"{format_duration(validity.p99_observed_ns)} ({_error(validity.p99_error)}), batch sizes apart by "
         f"{validity.batch_distance:.3f}."
-    ).replace("%", " %")
+    )
+
+
+def _error(relative: float) -> str:
+    """`+4 %`; nothing is written `0 %`, without a sign."""
+    percent = round(100 * relative)
+    return f"{percent:+d} %" if percent else "0 %"
 
 
 def _service(profile: TwinProfile) -> Table:
