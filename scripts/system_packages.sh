@@ -3,7 +3,7 @@
 # missing is named in one sentence, and only what is really needed stops us.
 #   setup  a Python with venv
 #   demo   a Python 3.11 or 3.12 with its shared library, which Triton's Python stub loads; hey (a second opinion)
-#   test   the same, and a browser for the report, git and patch to apply a diff
+#   test   the same, and a browser for the report (with libatomic1 for its driver), git and patch to apply a diff
 set -eu
 what=${1:-test}
 needed="" wished=""
@@ -40,6 +40,7 @@ if [ "$what" != setup ]; then
 fi
 if [ "$what" = test ]; then
   needed="$needed$wished" wished=""
+  python3 -c 'import ctypes; ctypes.CDLL("libatomic.so.1")' 2>/dev/null || needed="$needed libatomic1"
   for program in chromium git patch; do ! lacks "$program" || needed="$needed $program"; done
 fi
 [ -n "$needed$wished" ] || exit 0
