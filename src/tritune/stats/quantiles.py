@@ -10,8 +10,8 @@ requests may be two events. Intervals for independent samples then cover 13-62 %
   gets the standard error of the ratio estimator over these cycles, and the ranks move by it.
 
 Simulated coverage with at least MIN_EPISODES slow episodes: 94-97 % up to a load of 0.7; at 0.8 between
-82 and 90 %, more with longer runs (tests/stats/test_quantiles.py). Fewer episodes, or a rank beyond the slowest
-request: no interval.
+82 and 90 %, more with longer runs (tests/stats/test_quantiles.py). Fewer episodes, or a rank beyond the
+slowest request: no interval.
 """
 
 from __future__ import annotations
