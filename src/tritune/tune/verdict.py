@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tritune.diagnose.batches import mean_batch
 from tritune.model.load import Tick
 from tritune.model.measurement import Comparison, Measurement
+from tritune.model.server import ServerWindow
 from tritune.model.slo import Slo
+from tritune.stats.compare import batch_distance
 from tritune.stats.slo import Answer, judge
 from tritune.units import NS_PER_S, format_duration
 
@@ -84,3 +87,17 @@ def holds(slo: Slo, whole: Measurement) -> Answer:
         return verdict.answer
     beyond = [c for c in verdict.clauses if c.found.value and c.found.value > FAR * c.clause.limit]
     return "not met" if beyond else "undecided"
+
+
+def batches_moved(best: ServerWindow | None, candidate: ServerWindow | None) -> str:
+    """How the executed batches differ, as the end of a sentence; empty where one side has none.
+
+    A p99 that moves while the batches stay the same, or the other way round, is worth a second look.
+    """
+    if best is None or candidate is None:
+        return ""
+    distance = batch_distance(best, candidate)
+    before, after = mean_batch(best), mean_batch(candidate)
+    if distance is None or before is None or after is None:
+        return ""
+    return f"; mean batch {before:.2f} -> {after:.2f}, {distance:.0%} of the executions at other sizes"

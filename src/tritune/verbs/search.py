@@ -21,7 +21,7 @@ from tritune.tune.progress import edits
 from tritune.tune.result import Outcome, StepResult
 from tritune.tune.space import STAGES, Candidate, Passed, Stage, candidates
 from tritune.tune.undo import KEEP
-from tritune.tune.verdict import abort_rule, holds, keep, needs_pair
+from tritune.tune.verdict import abort_rule, batches_moved, holds, keep, needs_pair
 from tritune.twin.service import service_curve
 from tritune.units import NS_PER_S, format_duration
 from tritune.verbs.measure import Cell, figures, pool
@@ -149,6 +149,7 @@ class Search:
             self._step(candidate, lines, "aborted", cut, comparison, cells)
             return False
         better, why = keep(comparison)
+        why += batches_moved(pool(self.cells).window, pool(cells).window)
         self._learn(candidate, better, comparison)
         if better:
             self.config_json, self.cells = config_json, list(cells)
