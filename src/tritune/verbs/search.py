@@ -64,7 +64,6 @@ class Search:
     def __post_init__(self) -> None:
         # Trials are pinned from the start, so that two settings differ in nothing but the move itself.
         self.config_json = self.trials.pinned(self.trials.now.config_json)
-        self.original_json = self.config_json
         self.tried = [self.config_json]
         self.baseline_p99 = pool(self.cells).latency["p99"].value or 0.0
 
