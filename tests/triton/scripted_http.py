@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -34,9 +34,10 @@ class Scripted(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def hang_up(self) -> None:
-        """Close every connection that is kept alive."""
+        """Close every connection that is kept alive; the client may have closed it first, at any moment."""
         for peer in self.open:
-            peer.close() if peer.fileno() < 0 else peer.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
         self.open.clear()
 
 
