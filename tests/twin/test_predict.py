@@ -11,9 +11,10 @@ from tritune.model.config import Setting as Edit
 from tritune.model.slo import parse_slo
 from tritune.twin.calibrate import typed_profile
 from tritune.twin.grid import grid, service_line
-from tritune.twin.predict import Traffic, capacity, headroom, knee, predict
+from tritune.twin.predict import capacity, headroom, knee, predict
 from tritune.twin.setting import setting_of
 from tritune.twin.timing import Timing
+from tritune.twin.traffic import Traffic
 
 DELAY = "dynamic_batching.max_queue_delay_microseconds"
 PREFERRED = "dynamic_batching.preferred_batch_size"

@@ -10,7 +10,8 @@ import pytest
 from observed_run import Observed, observe, truth
 from twin_play import MS, config
 
-from tritune.twin.predict import Traffic, predict
+from tritune.twin.predict import predict
+from tritune.twin.traffic import Traffic
 from tritune.twin.validate import distance, validate
 
 

@@ -10,12 +10,15 @@ from typing import Literal
 
 import msgspec
 
+from tritune.model.workload import Bursts
+
 SCHEMA_VERSION = 1
 
 Source = Literal["measured", "prior", "given"]
 # warm-up: executions before the measured window. extrapolated: on a straight line through the others.
 ServiceSource = Literal["measured", "warm-up", "interpolated", "extrapolated", "given"]
-Process = Literal["poisson", "constant"]
+# As Workload.arrivals.
+Process = Literal["poisson", "constant", "on-off"]
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -40,12 +43,13 @@ class ServiceTime(msgspec.Struct, frozen=True):
 class ArrivalFit(msgspec.Struct, frozen=True):
     """How requests came: rate, and squared coefficient of variation of the gaps (Poisson 1, constant 0).
 
-    `process` None: neither of the two fits.
+    `process` None: none of them fits. `bursts`: those of on-off arrivals.
     """
 
     rate_per_s: float
     scv: float
     process: Process | None
+    bursts: Bursts | None = None
 
 
 class ObservedRanges(msgspec.Struct, frozen=True):
@@ -67,8 +71,9 @@ class TwinProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     `service_ns` has an entry for every size from 1 to the largest batch that can be played. cv: standard
     deviation / mean of an execution. contention: relative slowing-down per other active instance.
-    client_overhead_ns: client's latency - server's; server_overhead_ns: server's request - (queue + compute).
-    `source` says in words where it comes from.
+    turnaround_ns: from the end of an execution to the instance's next one. client_overhead_ns: client's
+    latency - server's; server_overhead_ns: server's request - (queue + compute). `source` says in words
+    where it comes from.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -80,6 +85,7 @@ class TwinProfile(msgspec.Struct, frozen=True, kw_only=True):
     contention: Figure | None = None
     client_overhead_ns: Figure | None = None
     server_overhead_ns: Figure | None = None
+    turnaround_ns: Figure | None = None
     wake_ns: Figure | None = None
     lost_wakeup_p: Figure | None = None
     stall_p: Figure | None = None

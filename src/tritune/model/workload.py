@@ -8,15 +8,27 @@ import msgspec
 
 from tritune.units import NS_PER_S, format_duration
 
-Arrivals = Literal["poisson", "constant"]
+Arrivals = Literal["poisson", "constant", "on-off"]
+
+
+class Bursts(msgspec.Struct, frozen=True):
+    """On/off arrivals: a Poisson process whose rate jumps between two levels (an MMPP of two states).
+
+    While a burst lasts, requests come at `ratio` times the calm rate; a burst lasts `dwell_ns` on average
+    (exponential), and bursts take the share `duty` of the time. The rate of a plan is the mean over both.
+    """
+
+    ratio: float
+    dwell_ns: int
+    duty: float
 
 
 class Workload(msgspec.Struct, frozen=True):
     """Open loop when `rate_per_s` is set, closed loop when `concurrency` is; exactly one of them is.
 
     Ends after `count` requests or after `duration_ns`, whichever is set (count wins in closed loop).
-    The same seed gives the same plan. `items` is the batch dimension of every request,
-    0 = as many rows as the data has (1 without data).
+    The same seed gives the same plan. `bursts` describes on-off arrivals. `items` is the batch dimension of
+    every request, 0 = as many rows as the data has (1 without data).
     """
 
     model: str
@@ -26,6 +38,7 @@ class Workload(msgspec.Struct, frozen=True):
     count: int | None = None
     duration_ns: int | None = None
     arrivals: Arrivals = "poisson"
+    bursts: Bursts | None = None
     seed: int = 1
     items: int = 1
     data: str | None = None

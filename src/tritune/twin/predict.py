@@ -12,18 +12,18 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from tritune.arrivals.processes import plan
 from tritune.model.config import ServingConfig
 from tritune.model.measurement import Estimate
-from tritune.model.profile import Process, TwinProfile
+from tritune.model.profile import TwinProfile
 from tritune.model.requests import Floats
 from tritune.model.slo import Slo
 from tritune.stats.quantiles import quantile
 from tritune.stats.student import t_quantile
 from tritune.twin.calibrate import timing_of
 from tritune.twin.setting import Setting, setting_of
-from tritune.twin.simulate import Outcome, Requests, Simulated, simulate
+from tritune.twin.simulate import Outcome, Simulated, simulate
 from tritune.twin.timing import Timing
+from tritune.twin.traffic import Traffic, requests_of
 from tritune.twin.validate import MAX_RATE_FACTOR, outside, unknown_sizes
 from tritune.units import NEVER_NS
 
@@ -36,14 +36,6 @@ GROWS = 1.5
 STEPS, BISECTIONS = 12, 8
 FACTORS = (1.0, 1.3, 1.6)
 SHOWN = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
-
-
-class Traffic(msgspec.Struct, frozen=True):
-    """What is sent in a prediction; `items` per request."""
-
-    rate_per_s: float
-    process: Process = "poisson"
-    items: int = 1
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -222,8 +214,7 @@ def _highest(holds: Callable[[float], bool], top: float) -> float:
 
 
 def _play(setting: Setting, timing: Timing, traffic: Traffic, seed: int, requests: int) -> Simulated:
-    instants = plan(traffic.rate_per_s, traffic.process, seed, count=requests)
-    return simulate(setting, Requests(instants, items=traffic.items), timing, seed=seed)
+    return simulate(setting, requests_of(traffic, seed, requests), timing, seed=seed)
 
 
 def _counted(play: Simulated) -> Floats:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tritune.errors import UsageError
+from tritune.model.client import ClientPolicy
 from tritune.model.requests import Floats, Int64
 from tritune.twin import driver
 from tritune.twin.compiled import compiled
@@ -39,6 +40,7 @@ class Requests:
     shape: shape class, equal numbers may share a batch. priority: as sent (0 = none). timeout_ns: the
     request's own timeout (0 = none). give_up_ns: the client leaves so long after the planned instant
     (0 = never); `cancels`: the server hears of it (gRPC), otherwise it executes the request all the same.
+    client: what all clients do about timeouts and refusals.
     """
 
     planned_ns: Column
@@ -48,6 +50,7 @@ class Requests:
     timeout_ns: Column = 0
     give_up_ns: Column = 0
     cancels: bool = False
+    client: ClientPolicy | None = None
 
 
 @dataclass(frozen=True)

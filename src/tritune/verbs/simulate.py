@@ -17,7 +17,8 @@ from tritune.pbtxt.message import apply_json, json_of_text, view_json
 from tritune.stats.trust import doubt
 from tritune.twin.calibrate import calibrate, typed_profile, with_contention
 from tritune.twin.grid import grid, service_line
-from tritune.twin.predict import Headroom, Prediction, Traffic, headroom, predict
+from tritune.twin.predict import Headroom, Prediction, headroom, predict
+from tritune.twin.traffic import Traffic
 from tritune.twin.validate import Validity, validate
 
 AS_IT_IS = "as it is"
