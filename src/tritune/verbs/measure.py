@@ -140,6 +140,7 @@ def _send(kit: Instruments, workload: Workload, shots: Sequence[Shot], stop: Sto
             workload.seed,
             count=workload.count,
             duration_ns=workload.duration_ns,
+            bursts=workload.bursts,
         )
         return kit.engine.open_loop(
             kit.server.target,
