@@ -12,10 +12,9 @@ from tritune.model.profile import TwinProfile
 from tritune.model.requests import RequestLog
 from tritune.model.server import ServerWindow
 from tritune.stats.quantiles import quantile
-from tritune.twin.calibrate import timing_of
+from tritune.twin.replay import by_sending, executed_sizes, replay, sent_ns
 from tritune.twin.service_fit import ran_sizes, reach
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, Simulated, simulate
+from tritune.twin.simulate import Simulated
 from tritune.units import format_duration
 
 # Refusal thresholds (interfaces, Twin).
@@ -25,7 +24,6 @@ MAX_P99_ERROR = 0.20
 # A queue this small a part of the request cannot move a prediction, however wrong it is in itself.
 NEGLIGIBLE = 0.02
 MAX_RATE_FACTOR = 1.6
-REPLAYS = 8
 # Batches of an unknown size may hold so small a share of the items: no percentile shown notices them.
 RARE = 0.001
 
@@ -51,31 +49,24 @@ class Validity(msgspec.Struct, frozen=True):
 
 
 def validate(config: ServingConfig, profile: TwinProfile, window: ServerWindow, log: RequestLog) -> Validity:
-    """Replay the requests at the instants at which they were really sent, REPLAYS times with other noise.
+    """Replay the requests at the instants at which they were really sent, several times with other noise.
 
     The sender's lateness, which the measured latency holds, is added to the replayed one.
     """
-    last = log.last_attempts()
-    order = np.argsort(np.where(last.sent_ns >= 0, last.sent_ns, last.planned_ns), kind="stable")
-    instants = np.where(last.sent_ns >= 0, last.sent_ns, last.planned_ns)[order]
-    late = (instants - last.planned_ns[order]).astype(np.float64)
-    setting = setting_of(config, profile.triton_version)
-    load = Requests(instants, items=last.items[order])
-    plays = [
-        simulate(setting, load, timing_of(profile, setting.largest), seed=seed)
-        for seed in range(1, REPLAYS + 1)
-    ]
+    plays = replay(config, profile, log)
+    last = by_sending(log)
+    late = (sent_ns(last) - last.planned_ns).astype(np.float64)
     observed_queue = window.counters.queue.ns / window.counters.success.count
     replayed_queue = float(np.mean([play.queue_ns().mean() for play in plays]))
     observed_p99 = quantile(log.latency_ns(), 0.99)
     replayed_p99 = float(np.median([quantile(play.latency_ns() + late, 0.99) for play in plays]))
-    sizes = _sizes(plays)
+    sizes = executed_sizes(plays)
     found = Validity(
         queue_observed_ns=observed_queue,
         queue_replayed_ns=replayed_queue,
         queue_error=_relative(replayed_queue, observed_queue),
-        batch_distance=distance(_observed_sizes(window), sizes),
-        batch_noise=max(distance(_sizes([play]), sizes) for play in plays),
+        batch_distance=distance(observed_sizes(window), sizes),
+        batch_noise=max(distance(executed_sizes([play]), sizes) for play in plays),
         p99_observed_ns=observed_p99,
         p99_replayed_ns=replayed_p99,
         p99_error=_relative(replayed_p99, observed_p99),
@@ -90,6 +81,11 @@ def distance(one: Mapping[int, int], other: Mapping[int, int]) -> float:
     if not a or not b:
         return 1.0
     return sum(abs(one.get(s, 0) / a - other.get(s, 0) / b) for s in one.keys() | other.keys()) / 2
+
+
+def observed_sizes(window: ServerWindow) -> dict[int, int]:
+    """Executions by batch size; empty where the source has no batch statistics."""
+    return {size: stat.count for size, stat in (window.counters.batch_stats or {}).items() if stat.count}
 
 
 def outside(
@@ -120,7 +116,7 @@ def outside(
 
 def unknown_sizes(profile: TwinProfile, plays: list[Simulated]) -> str:
     """Why the batches of a prediction are not covered by the service times; empty where they are."""
-    sizes = _sizes(plays)
+    sizes = executed_sizes(plays)
     low, high = reach(profile.service_ns)
     beyond = []
     for size in sizes:
@@ -157,15 +153,6 @@ def _refusal(found: Validity, request_ns: float) -> str:
             f"{format_duration(found.p99_observed_ns)} was measured; measure for longer, on a quiet machine"
         )
     return ""
-
-
-def _observed_sizes(window: ServerWindow) -> dict[int, int]:
-    return {size: stat.count for size, stat in (window.counters.batch_stats or {}).items() if stat.count}
-
-
-def _sizes(plays: list[Simulated]) -> dict[int, int]:
-    counts = np.bincount(np.concatenate([play.batch_items for play in plays]).astype(np.int64))
-    return {size: int(count) for size, count in enumerate(counts.tolist()) if count}
 
 
 def _relative(value: float, reference: float) -> float:
