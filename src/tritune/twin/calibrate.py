@@ -21,6 +21,7 @@ from tritune.model.profile import (
 )
 from tritune.model.requests import Int64, Kind, RequestLog
 from tritune.model.server import BatchStat, ServerWindow
+from tritune.twin.calibration_run import CalibrationRun
 from tritune.twin.service_fit import fit_service
 from tritune.twin.timing import Timing
 from tritune.units import NS_PER_S
@@ -82,6 +83,26 @@ def calibrate(
             delays_us=(_delay_us(config),),
             others_active=max(0.0, active * (config.instances - 1) / config.instances),
         ),
+    )
+
+
+def calibrate_runs(runs: Sequence[CalibrationRun]) -> TwinProfile:
+    """The profile that several runs of one model on one machine show together; the first is the reference.
+
+    Its setting and rate are what is asked about. Raises as `calibrate`; ValueError without a run.
+    """
+    if not runs:
+        raise ValueError("a calibration needs a run")
+    first = runs[0]
+    return calibrate(
+        first.config,
+        first.window,
+        first.log,
+        first.sender,
+        warm_up=first.warm_up,
+        parts=first.parts,
+        triton_version=first.triton_version,
+        source=first.source,
     )
 
 
