@@ -11,6 +11,7 @@ from tritune.errors import TrituneError
 from tritune.model.config import (
     Change,
     DynamicBatching,
+    EnsembleStep,
     InstanceGroup,
     QueuePolicy,
     Setting,
@@ -84,6 +85,13 @@ def test_view_of_a_text() -> None:
     assert message.view_text("sequence_batching { }").sequence_batching
     steps = "ensemble_scheduling { step { model_name: 'a' } step { model_name: 'b' } }"
     assert message.view_text(steps).ensemble_steps == ("a", "b")
+    taken = "input_map { key: 'x' value: 'in' } input_map { key: 'z' value: 'in' }"
+    first = f"model_name: 'a' model_version: -1 {taken}"
+    second = "model_name: 'b' model_version: 3 output_map { key: 'y' value: 'out' }"
+    view = message.view_text(f"ensemble_scheduling {{ step {{ {first} }} step {{ {second} }} }}")
+    assert view.ensemble == (EnsembleStep("a", -1, ("in",), ()), EnsembleStep("b", 3, (), ("out",)))
+    assert view.ensemble_in_flight == 0
+    assert message.view_text("ensemble_scheduling { max_inflight_requests: 9 }").ensemble_in_flight == 9
     assert message.view_text("").dynamic_batching is None
 
 

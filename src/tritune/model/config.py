@@ -58,8 +58,24 @@ class InstanceGroup(msgspec.Struct, frozen=True):
         return 0 if self.passive else self.count * max(1, len(self.gpus))
 
 
+class EnsembleStep(msgspec.Struct, frozen=True):
+    """One step of an ensemble: a model, and the ensemble's tensors that it takes and makes.
+
+    `version` -1: the latest one that is served. The names are the values of input_map and output_map.
+    """
+
+    model: str
+    version: int = -1
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
 class ServingConfig(msgspec.Struct, frozen=True):
-    """What decides how requests wait, merge and run; the rest of the configuration is left out."""
+    """What decides how requests wait, merge and run; the rest of the configuration is left out.
+
+    `ensemble_steps` names the models of `ensemble`, in its order; `ensemble_in_flight`: how many requests
+    each of them may hold before the one before it blocks (max_inflight_requests), 0 = no limit.
+    """
 
     name: str
     backend: str = ""
@@ -71,8 +87,10 @@ class ServingConfig(msgspec.Struct, frozen=True):
     output: tuple[TensorSpec, ...] = ()
     sequence_batching: bool = False
     ensemble_steps: tuple[str, ...] = ()
+    ensemble: tuple[EnsembleStep, ...] = ()
     decoupled: bool = False
     response_cache: bool = False
+    ensemble_in_flight: int = 0
 
     @property
     def instances(self) -> int:
@@ -93,7 +111,8 @@ Value = int | tuple[int, ...] | Literal["{}"] | None
 class Setting(msgspec.Struct, frozen=True):
     """One field and its new value: None removes the field, "{}" makes an empty block.
 
-    `path` is one of PATHS. `instance_group.count` means the count of the only instance group.
+    `path` is one of SIMULATED_PATHS; true and false are 1 and 0. `instance_group.count` means the count of
+    the only instance group.
     """
 
     path: str
@@ -112,6 +131,16 @@ PATHS = (
     "dynamic_batching.preferred_batch_size",
     "dynamic_batching.max_queue_delay_microseconds",
     "instance_group.count",
+)
+# What a simulation can set beside those that a tuning tries.
+SIMULATED_PATHS = (
+    *PATHS,
+    "dynamic_batching.priority_levels",
+    "dynamic_batching.default_priority_level",
+    "dynamic_batching.preserve_ordering",
+    "dynamic_batching.default_queue_policy.max_queue_size",
+    "dynamic_batching.default_queue_policy.default_timeout_microseconds",
+    "dynamic_batching.default_queue_policy.allow_timeout_override",
 )
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritune.model.config import DynamicBatching, InstanceGroup, QueuePolicy, ServingConfig, TensorSpec
+from tritune.model.config import (
+    DynamicBatching,
+    EnsembleStep,
+    InstanceGroup,
+    QueuePolicy,
+    ServingConfig,
+    TensorSpec,
+)
 
 
 def view(message: Any) -> ServingConfig:
@@ -25,8 +32,10 @@ def view(message: Any) -> ServingConfig:
         output=tuple(_tensor(tensor) for tensor in message.output),
         sequence_batching=message.HasField("sequence_batching"),
         ensemble_steps=tuple(step.model_name for step in message.ensemble_scheduling.step),
+        ensemble=tuple(_step(step) for step in message.ensemble_scheduling.step),
         decoupled=message.model_transaction_policy.decoupled,
         response_cache=message.response_cache.enable,
+        ensemble_in_flight=getattr(message.ensemble_scheduling, "max_inflight_requests", 0),
     )
 
 
@@ -35,6 +44,15 @@ def _name(message: Any, field: str) -> str:
     number = getattr(message, field)
     known = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number.get(number)
     return known.name if known is not None else str(number)
+
+
+def _step(step: Any) -> EnsembleStep:
+    return EnsembleStep(
+        model=step.model_name,
+        version=step.model_version,
+        inputs=tuple(sorted(set(step.input_map.values()))),
+        outputs=tuple(sorted(set(step.output_map.values()))),
+    )
 
 
 def _tensor(tensor: Any) -> TensorSpec:

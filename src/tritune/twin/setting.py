@@ -192,7 +192,10 @@ def _refuse(config: ServingConfig, block: DynamicBatching | None, release: tuple
     policies = [block.default_queue_policy, *dict(block.priority_queue_policy).values()] if block else []
     lazy = block is not None and _has_policy(block) and release >= LAZY
     reasons = (
-        (bool(config.ensemble_steps), "an ensemble; simulate its steps one by one"),
+        (
+            bool(config.ensemble_steps),
+            "an ensemble without its models; name a run of tritune load on it, which keeps theirs",
+        ),
         (config.sequence_batching, "the sequence batcher"),
         (config.response_cache, "the response cache"),
         (any(g.rate_limited for g in config.instance_group), "the rate limiter"),
