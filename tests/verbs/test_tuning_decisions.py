@@ -213,6 +213,8 @@ def test_every_cell_is_kept_as_a_run_of_its_own() -> None:
     [run] = lab.store.runs
     assert len(run.trials) == len(lab.engine.runs)
     assert all(t.manifest is not None and t.manifest.status == "complete" for t in run.trials)
+    served = [view_json(str(t.files["config/effective.json"])) for t in run.trials]
+    assert served == lab.engine.runs
     assert run.files["config.diff"] == result.diff
     assert same_json(str(run.files["config/effective.json"]), lab.original)
     assert f'name: "{MODEL}"' in str(run.files["config/original.pbtxt"])

@@ -33,7 +33,9 @@ def test_a_whole_run() -> None:
     [run] = lab.store.runs
     assert (manifest.status, manifest.cut, path) == ("complete", "", run.path)
     assert run.requests is cell.log
-    assert len(run.snapshots) == 3  # statistics before and after, metrics
+    sources = [snapshot.source for snapshot in run.snapshots]
+    assert sources[:3] == ["statistics", "statistics", "metrics"]  # before and after
+    assert len(sources) == 3 + len(cell.parts)
     assert same_json(str(run.files["config/effective.json"]), lab.original)
     found = cell.measurement
     assert found.window.counters.success.count == found.requests == len(cell.log)
@@ -52,6 +54,31 @@ def test_the_window_holds_nothing_of_the_warm_up_and_agrees_with_the_client() ->
     client = cell.measurement.latency["mean"].value
     server = counters.success.mean_ns
     assert 0 < client - server < NS_PER_MS
+
+
+@pytest.mark.parametrize(("seconds", "parts"), [(3, 6), (5, 10), (20, 19)])
+def test_the_counters_are_read_about_once_a_second_while_it_runs(seconds: int, parts: int) -> None:
+    """Of the loaded model alone; a short load is read more often, so that parts can be compared."""
+    lab = Lab(config(largest=8))
+    cell, _, _ = sent(lab, Workload(MODEL, rate_per_s=200, duration_ns=seconds * NS_PER_S))
+    assert len(cell.parts) == parts
+    assert all([key.model for key in part.models] == [MODEL] for part in cell.parts)
+    assert len(lab.progress.ticks) >= parts
+
+
+def test_a_read_that_fails_is_a_part_less_and_no_trouble() -> None:
+    lab = Lab(config(largest=8))
+    read, reads = lab.server.statistics, iter(range(1000))
+
+    def statistics() -> Any:
+        if next(reads) in (2, 3):
+            raise TrituneError("it did not answer in time", slug="server-timeout")
+        return read()
+
+    lab.server.statistics = statistics
+    cell, manifest, _ = sent(lab)
+    assert manifest.status == "complete"
+    assert len(cell.parts) == 8
 
 
 def test_without_a_warm_up() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
-from tritune.model.server import COUNTS, TALLIES, ModelCounters, ModelKey, Snapshot
+from tritune.model.server import COUNTS, TALLIES, BatchStat, ModelCounters, ModelKey, Snapshot, Tally
 from tritune.store.parquet import Column
 
 Row = tuple[int, str, str, str, str, float]
@@ -23,6 +24,42 @@ def server_columns(snapshots: Sequence[Snapshot]) -> dict[str, Column]:
     return {
         name: np.array(column, dtype=kind) for name, column, kind in zip(NAMES, columns, types, strict=True)
     }
+
+
+def statistics_of(rows: Mapping[str, Column]) -> tuple[Snapshot, ...]:
+    """The statistics among the rows of server.parquet as snapshots, in order of time; counters only.
+
+    Fields that are not known here are left out; empty where there are no statistics.
+    """
+    if not rows or not len(rows["t_ns"]):
+        return ()
+    ours = np.flatnonzero(rows["source"] == "statistics")
+    found: dict[int, dict[ModelKey, dict[str, float]]] = {}
+    columns = (rows[name][ours].tolist() for name in ("t_ns", "model", "version", "field", "value"))
+    for t_ns, model, version, field, value in zip(*columns, strict=True):
+        found.setdefault(t_ns, {}).setdefault(ModelKey(model, version), {})[field] = value
+    return tuple(
+        Snapshot(t_ns, "statistics", {key: _counters(figures) for key, figures in models.items()})
+        for t_ns, models in sorted(found.items())
+    )
+
+
+def _counters(figures: Mapping[str, float]) -> ModelCounters:
+    """The inverse of `_figures`. Statistics always have batch statistics, if only empty ones."""
+    tallies = {n: Tally(_whole(figures, f"{n}.count"), _whole(figures, f"{n}.ns")) for n in TALLIES}
+    batches: dict[int, dict[str, int]] = {}
+    for field, value in figures.items():
+        kind, _, rest = field.partition(".")
+        size, _, part = rest.partition(".")
+        if kind == "batch_stats" and size.isdecimal() and part in BatchStat.__struct_fields__:
+            batches.setdefault(int(size), {})[part] = round(value)
+    stats = {size: BatchStat(**parts) for size, parts in sorted(batches.items())}
+    counts = {name: _whole(figures, name) for name in COUNTS}
+    return msgspec.structs.replace(ModelCounters(batch_stats=stats), **tallies, **counts)
+
+
+def _whole(figures: Mapping[str, float], field: str) -> int:
+    return round(figures.get(field, 0.0))
 
 
 def _rows(snapshot: Snapshot) -> Iterator[Row]:

@@ -16,7 +16,7 @@ def keep_cell(
 ) -> tuple[Manifest, str]:
     """Write a measured cell into `folder` and finish it: its manifest and path; a cut cell says so."""
     folder.add_requests(cell.log)
-    folder.add_server(cell.snapshots)
+    folder.add_server((*cell.snapshots, *cell.parts))
     manifest = Manifest(
         kind="load",
         status="cut" if cell.measurement.cut else "complete",

@@ -21,7 +21,8 @@ from tritune.model.server import ModelKey, Snapshot, window
 from tritune.model.workload import Workload
 from tritune.stats.quantiles import block_p99, percentiles
 from tritune.stats.trust import doubt
-from tritune.verbs.ports import Clock, LoadEngine, Progress, Server, StopRule, WarmUp
+from tritune.verbs.parts import PartReader
+from tritune.verbs.ports import Clock, LoadEngine, OnTick, Progress, Server, StopRule, WarmUp
 
 WARM_UP_REQUESTS = 200
 WARM_UP_BUDGET_S = 20.0
@@ -46,11 +47,15 @@ class Instruments:
 
 @dataclass(frozen=True)
 class Cell:
-    """A measurement with the material it was folded from."""
+    """A measurement with the material it was folded from.
+
+    `snapshots`: the statistics before and after, then the metrics. `parts`: statistics read in between.
+    """
 
     measurement: Measurement
     log: RequestLog
     snapshots: tuple[Snapshot, ...]
+    parts: tuple[Snapshot, ...] = ()
 
 
 def warm_up(
@@ -106,7 +111,8 @@ def measure(
     """Load the model once as `workload` says and return the cell; cut short, it keeps what it has."""
     shots = kit.server.shots(workload.model, version, workload.items, data)
     before = kit.server.statistics()
-    outcome = _send(kit, workload, shots, stop)
+    reader = PartReader(kit.server, kit.progress, ModelKey(workload.model, version), workload)
+    outcome = _send(kit, workload, shots, reader, stop)
     kit.clock.sleep(SETTLE_S)
     snapshots = (before, *_after(kit.server, outcome))
     metrics = kit.server.metrics() if len(snapshots) == 2 else None
@@ -114,6 +120,7 @@ def measure(
         fold(outcome, workload, version, setting, snapshots, metrics),
         outcome.log,
         snapshots if metrics is None else (*snapshots, metrics),
+        reader.parts,
     )
 
 
@@ -131,8 +138,9 @@ def believable(attempt: Callable[[], Cell], progress: Progress) -> Cell:
     return cell
 
 
-def _send(kit: Instruments, workload: Workload, shots: Sequence[Shot], stop: StopRule | None) -> LoadOutcome:
-    on_tick: Callable[..., None] = kit.progress.tick
+def _send(
+    kit: Instruments, workload: Workload, shots: Sequence[Shot], on_tick: OnTick, stop: StopRule | None
+) -> LoadOutcome:
     if workload.rate_per_s is not None:
         planned = plan(
             workload.rate_per_s,

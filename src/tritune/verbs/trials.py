@@ -87,7 +87,10 @@ class Trials:
         self.cells += 1
         name = f"{self.cells:02d}"
         cell = measure(self.kit, self.workload, self.key.version, setting=setting, data=self.data, stop=stop)
-        keep_cell(self.run.trial(name), self.kit, self.server_version, self.slo, cell)
+        folder = self.run.trial(name)
+        if self.loaded:
+            folder.add_file("config/effective.json", self.loaded)
+        keep_cell(folder, self.kit, self.server_version, self.slo, cell)
         if len(cell.snapshots) > 1:
             self._after = cell.snapshots[1]
             # What the cell before gave up waiting for may still have been executed in this one.
