@@ -55,7 +55,8 @@ class ArrivalFit(msgspec.Struct, frozen=True):
 class ObservedRanges(msgspec.Struct, frozen=True):
     """What was seen, and so what may be asked about. `batch_sizes` in items, `request_items` per request.
 
-    `others_active`: how many other instances executed on average while one did.
+    `others_active`: how many other instances executed on average while one did and S(b) was taken; 0 where S(b)
+    is that of one instance alone.
     """
 
     rates_per_s: tuple[float, ...]
@@ -70,7 +71,9 @@ class TwinProfile(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of one model on one machine. `observed` and `arrival` are None where nothing was observed.
 
     `service_ns` has an entry for every size from 1 to the largest batch that can be played. cv: standard
-    deviation / mean of an execution. contention: relative slowing-down per other active instance.
+    deviation / mean of an execution. contention: relative slowing-down per other active instance, on average
+    over the executions; contention_by_size: where it clearly differs with the batch size, the value at some
+    sizes, straight lines between. `notes`: why a figure could not be had, a sentence each.
     turnaround_ns: from the end of an execution to the instance's next one. client_overhead_ns: client's
     latency - server's; server_overhead_ns: server's request - (queue + compute). `source` says in words
     where it comes from.
@@ -83,6 +86,7 @@ class TwinProfile(msgspec.Struct, frozen=True, kw_only=True):
     service_ns: dict[int, ServiceTime]
     cv: Figure
     contention: Figure | None = None
+    contention_by_size: dict[int, float] | None = None
     client_overhead_ns: Figure | None = None
     server_overhead_ns: Figure | None = None
     turnaround_ns: Figure | None = None
@@ -92,3 +96,4 @@ class TwinProfile(msgspec.Struct, frozen=True, kw_only=True):
     stall_ns: Figure | None = None
     arrival: ArrivalFit | None = None
     observed: ObservedRanges | None = None
+    notes: tuple[str, ...] = ()

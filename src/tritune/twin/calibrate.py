@@ -1,9 +1,10 @@
-"""From one load run to a TwinProfile: what the counters and the client's own times say, and no more."""
+"""From load runs to a TwinProfile: what the counters and the client's own times say, and no more."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -11,26 +12,28 @@ import numpy as np
 from tritune.errors import ExitCode, TrituneError
 from tritune.model.config import ServingConfig
 from tritune.model.measurement import Sender
-from tritune.model.profile import (
-    ArrivalFit,
-    Figure,
-    ObservedRanges,
-    Process,
-    ServiceTime,
-    TwinProfile,
-)
+from tritune.model.profile import ArrivalFit, Figure, ObservedRanges, Process, TwinProfile
 from tritune.model.requests import Int64, Kind, RequestLog
 from tritune.model.server import BatchStat, ServerWindow
 from tritune.twin.calibration_run import CalibrationRun
+from tritune.twin.contention import Contention, fit_contention
+from tritune.twin.figures import timing_of as timing_of
+from tritune.twin.figures import typed_profile as typed_profile
+from tritune.twin.figures import with_contention as with_contention
+from tritune.twin.residuals import lone_variation, lost_wakeups, turnaround
+from tritune.twin.service import MIN_EXECUTIONS
 from tritune.twin.service_fit import fit_service
-from tritune.twin.timing import Timing
+from tritune.twin.stalls import Stalls, find_stalls, without
+from tritune.twin.variation import Stats, variation_of
 from tritune.units import NS_PER_S
 
 # Counters hold sums, so one window says nothing of how executions vary. Kernels vary little (research.md 1).
 PRIOR_CV = 0.05
-# A variance from fewer windows is mostly chance.
-MIN_WINDOWS = 5
 MAX_FAILED = 0.01
+# The server counts what others sent too.
+MAX_FOREIGN = 0.01
+
+T = TypeVar("T")
 
 
 def calibrate(
@@ -44,123 +47,157 @@ def calibrate(
     triton_version: str = "",
     source: str = "",
 ) -> TwinProfile:
-    """The profile of the model as this run showed it.
-
-    `warm_up`: batch statistics of executions before the window, for sizes that the window lacks. `parts`:
-    shorter windows of the same run; from MIN_WINDOWS on they give the variation of executions, otherwise
-    it is a stated prior. Contention is never estimated here: one setting cannot show it.
-
-    Raises TrituneError (exit 4): twin-no-batches, twin-bad-run (nothing answered, too many failures, or
-    counters that were reset).
-    """
-    last = log.last_attempts()
-    _usable(window, last)
-    counters = window.counters
-    cv = variation(parts) or Figure(PRIOR_CV, source="prior")
-    ok = last.kind == Kind.OK
-    requests = counters.success.count
-    inside = counters.queue.ns + counters.compute_input.ns + counters.compute_infer.ns
-    server_ns = counters.success.ns / requests
-    outside_ns = float((last.done_ns - last.planned_ns)[ok].mean()) - server_ns - _late(last, sender)
-    busy = sum(stat.ns for stat in (counters.batch_stats or {}).values())
-    active = busy / (window.seconds * 1e9) if window.seconds > 0 else 0.0
-    return TwinProfile(
-        model=config.name,
-        source=source,
+    """The profile of one run: `calibrate_runs` of that run alone."""
+    run = CalibrationRun(
+        config,
+        "",
+        window,
+        log,
+        sender,
+        warm_up=warm_up or {},
+        parts=tuple(parts),
         triton_version=triton_version,
-        service_ns=fit_service(
-            counters.batch_stats or {}, warm_up or {}, largest=max(1, config.max_batch_size), cv=cv.value
-        ),
-        cv=cv,
-        client_overhead_ns=Figure(max(0.0, outside_ns)),
-        server_overhead_ns=Figure(max(0.0, server_ns - (inside + counters.compute_output.ns) / requests)),
-        arrival=arrival_fit(np.sort(last.planned_ns)),
-        observed=ObservedRanges(
-            rates_per_s=(rate_of(np.sort(last.planned_ns)),),
-            batch_sizes=tuple(sorted(counters.batch_stats or {})),
-            request_items=tuple(sorted({int(n) for n in np.unique(last.items)})),
-            instances=(config.instances,),
-            delays_us=(_delay_us(config),),
-            others_active=max(0.0, active * (config.instances - 1) / config.instances),
-        ),
+        source=source,
     )
+    return calibrate_runs((run,))
 
 
 def calibrate_runs(runs: Sequence[CalibrationRun]) -> TwinProfile:
     """The profile that several runs of one model on one machine show together; the first is the reference.
 
-    Its setting and rate are what is asked about. Raises as `calibrate`; ValueError without a run.
+    Its setting and rate are what is asked about: S(b), overheads and what its replay leaves unexplained come
+    from it; sizes that it lacks come from the others. Runs that nothing can be learnt from are left out with
+    a note, the reference is refused. Contention needs runs with different instance counts; with it S(b) is
+    that of one instance alone.
+
+    Raises TrituneError (exit 4): twin-no-batches, twin-bad-run (nothing answered, too many failures, others'
+    requests, or counters that were reset); ValueError without a run.
     """
     if not runs:
         raise ValueError("a calibration needs a run")
     first = runs[0]
-    return calibrate(
-        first.config,
-        first.window,
-        first.log,
-        first.sender,
-        warm_up=first.warm_up,
-        parts=first.parts,
+    if why := _unusable(first):
+        raise TrituneError(
+            f"nothing can be predicted from this run: {why}",
+            slug="twin-bad-run",
+            hint="Measure again with tritune load, at a rate that the server answers.",
+            exit_code=ExitCode.NOT_TRUSTWORTHY,
+        )
+    notes = [f"{run.source} was left out: {why}" for run in runs[1:] if (why := _unusable(run))]
+    used = [first, *(run for run in runs[1:] if not _unusable(run))]
+    stalls = [find_stalls(run.parts, _start_ns(run), run.log) for run in used]
+    cv = _variation(used, stalls)
+    totals = [_measured(run, stall) for run, stall in zip(used, stalls, strict=True)]
+    parts = [stall.parts or [total] for stall, total in zip(stalls, totals, strict=True)]
+    contention = Contention(None)
+    if len(used) > 1:
+        contention = fit_contention(used, parts, cv.value)
+        if contention.why:
+            notes.append(contention.why)
+    largest = max(max(1, run.config.max_batch_size) for run in used)
+    measured = _alone(totals, contention)
+    # Nobody counted the company of a warm-up, so S(b) of one instance alone takes that of one alone.
+    alone = [run.warm_up for run in used if contention.value is None or run.config.instances == 1]
+    profile = TwinProfile(
+        model=first.config.name,
+        source=", ".join(run.source for run in used if run.source),
         triton_version=first.triton_version,
-        source=first.source,
+        service_ns=fit_service(measured, alone[0] if alone else {}, largest=largest, cv=cv.value),
+        cv=cv,
+        contention=contention.value,
+        contention_by_size=dict(contention.by_size) or None,
+        client_overhead_ns=_client_overhead(first),
+        server_overhead_ns=_server_overhead(first),
+        stall_p=stalls[0].p,
+        stall_ns=stalls[0].ns,
+        arrival=_arrival(first),
+        observed=_observed(used, contention),
+        notes=tuple(notes),
     )
+    return _explained(first, profile)
 
 
-def timing_of(profile: TwinProfile, setting_largest: int, *, contention: float | None = None) -> Timing:
-    """What the simulation takes: S(b) of one instance working alone, overheads, variation.
+def _explained(run: CalibrationRun, profile: TwinProfile) -> TwinProfile:
+    """The profile with what the replay of the run shows."""
+    if not run.own_log:
+        return profile
+    timing = timing_of(profile, max(1, run.config.max_batch_size))
+    lost = lost_wakeups(run, timing, timing.send_ns + timing.reply_ns)
+    profile = msgspec.structs.replace(profile, lost_wakeup_p=lost)
+    return msgspec.structs.replace(profile, turnaround_ns=turnaround(run, profile))
 
-    S(b) as observed holds the slowing-down by the others that were active; with a `contention` given that is
-    taken out, so that the simulation can put in its own. Sizes without a service time take the nearest
-    known one: whoever calls must refuse a prediction in which they occur (see `unknown_sizes`).
-    """
-    seen = profile.observed.others_active if profile.observed else 0.0
-    slowed = 1.0 + (contention or 0.0) * seen
-    known = np.array(sorted(profile.service_ns))
-    means = np.array([profile.service_ns[int(size)].ns for size in known]) / slowed
-    table = np.interp(np.arange(max(setting_largest, int(known[-1])) + 1), known, means)
-    client, server = _value(profile.client_overhead_ns), _value(profile.server_overhead_ns)
-    return Timing(
-        tuple(float(ns) for ns in table),
-        contention=(contention,) if contention else (),
-        cv=profile.cv.value,
-        stall_p=_value(profile.stall_p),
-        stall_ns=round(_value(profile.stall_ns)),
-        # The counters do not say on which way the time outside goes; only the sum reaches the latency.
-        send_ns=round(client / 2),
-        reply_ns=round(client - client / 2 + server),
-        wake_ns=round(_value(profile.wake_ns)),
-        lost_wakeup_p=_value(profile.lost_wakeup_p),
+
+def _variation(runs: Sequence[CalibrationRun], stalls: Sequence[Stalls]) -> Figure:
+    """Of the first run that shows it, the reference before the others."""
+    for run, stall in zip(runs, stalls, strict=True):
+        if (found := variation_of(stall.parts)) is not None:
+            stats = run.window.counters.batch_stats or {}
+            lone = None
+            if run.own_log and 1 in stats and stats[1].count:
+                lone = lone_variation(run, stats[1].ns / stats[1].count)
+            return lone if lone is not None and lone.value < found.value else found
+    return Figure(PRIOR_CV, source="prior")
+
+
+def _measured(run: CalibrationRun, stalls: Stalls) -> Stats:
+    """The batch statistics of the window without the time of stalls."""
+    stats = run.window.counters.batch_stats or {}
+    return {size: without(stat, stalls.excess_ns.get(size, 0)) for size, stat in stats.items()}
+
+
+def _alone(totals: Sequence[Stats], contention: Contention) -> dict[int, BatchStat]:
+    """Batch statistics by size, of the first run that has enough of it, without what company cost there."""
+    found: dict[int, BatchStat] = {}
+    for r, stats in enumerate(totals):
+        for size, stat in stats.items():
+            if size not in found or found[size].count < MIN_EXECUTIONS <= stat.count:
+                company = stat.ns * (1 - 1 / contention.slowed(r, size))
+                found[size] = without(stat, round(company)) if company else stat
+    return found
+
+
+def _client_overhead(run: CalibrationRun) -> Figure:
+    """The client's mean latency from the send, less the server's mean request."""
+    last, counters = run.log.last_attempts(), run.window.counters
+    ok = last.kind == Kind.OK
+    latency = float((last.done_ns - last.planned_ns)[ok].mean()) - _late(last, run.sender)
+    return Figure(max(0.0, latency - counters.success.ns / counters.success.count))
+
+
+def _server_overhead(run: CalibrationRun) -> Figure:
+    """The server's mean request, less queue and compute."""
+    c = run.window.counters
+    inside = c.queue.ns + c.compute_input.ns + c.compute_infer.ns + c.compute_output.ns
+    return Figure(max(0.0, (c.success.ns - inside) / c.success.count))
+
+
+def _arrival(run: CalibrationRun) -> ArrivalFit:
+    """Of an open loop; the requests of a closed one follow the answers, so no process fits them."""
+    planned = np.sort(run.log.last_attempts().planned_ns)
+    fit = arrival_fit(planned)
+    return msgspec.structs.replace(fit, process=None) if run.concurrency else fit
+
+
+def _observed(runs: Sequence[CalibrationRun], contention: Contention) -> ObservedRanges:
+    """Other instance counts than the reference's were only of use where they showed the contention."""
+    first = runs[0]
+    counted = (
+        runs
+        if contention.value is not None
+        else [run for run in runs if _instances(run) == _instances(first)]
     )
-
-
-def typed_profile(model: str, text: str, service_ns: Sequence[float], *, version: str = "") -> TwinProfile:
-    """A profile from figures given by hand; `service_ns[i]` is S(i + 1). Overheads are not known: none."""
-    times = {size: ServiceTime(ns, source="given") for size, ns in enumerate(service_ns, 1)}
-    return TwinProfile(
-        model=model,
-        source=f"typed by hand: {text}",
-        triton_version=version,
-        service_ns=times,
-        cv=Figure(0.0, source="given"),
+    logs = [run.log.last_attempts() for run in runs]
+    busy = sum(stat.ns for stat in (first.window.counters.batch_stats or {}).values())
+    active = busy / (first.window.seconds * 1e9) if first.window.seconds > 0 else 0.0
+    others = active * (_instances(first) - 1) / _instances(first)
+    return ObservedRanges(
+        rates_per_s=_distinct(rate_of(np.sort(log.planned_ns)) for log in logs),
+        batch_sizes=tuple(sorted({size for run in runs for size in run.window.counters.batch_stats or {}})),
+        request_items=tuple(sorted({int(n) for log in logs for n in np.unique(log.items)})),
+        instances=_distinct(_instances(run) for run in counted),
+        delays_us=_distinct(_delay_us(run.config) for run in runs),
+        others_active=0.0 if contention.value is not None else max(0.0, others),
     )
-
-
-def variation(parts: Sequence[ServerWindow]) -> Figure | None:
-    """Coefficient of variation of one execution from the means of several windows; None for fewer than five.
-
-    sigma_b^2 = sum_k n_bk (s_bk - S_b)^2 / (K_b - 1) (research.md 3), pooled over sizes as a share of S_b^2.
-    """
-    if len(parts) < MIN_WINDOWS:
-        return None
-    squares, freedom = 0.0, 0
-    for size in {size for part in parts for size in part.counters.batch_stats or {}}:
-        stats = [part.counters.batch_stats or {} for part in parts]
-        seen = [stat[size] for stat in stats if size in stat and stat[size].count]
-        mean = sum(stat.ns for stat in seen) / sum(stat.count for stat in seen)
-        if len(seen) > 1 and mean > 0:
-            squares += sum(stat.count * (stat.ns / stat.count / mean - 1) ** 2 for stat in seen)
-            freedom += len(seen) - 1
-    return Figure(math.sqrt(squares / freedom)) if freedom >= MIN_WINDOWS - 1 else None
 
 
 def arrival_fit(planned_ns: Int64) -> ArrivalFit:
@@ -182,29 +219,27 @@ def rate_of(planned_ns: Int64) -> float:
     return (len(planned_ns) - 1) / span * NS_PER_S if span else 0.0
 
 
-def with_contention(profile: TwinProfile, contention: float | None) -> TwinProfile:
-    """The profile with a contention that somebody gave."""
-    if contention is None:
-        return profile
-    return msgspec.structs.replace(profile, contention=Figure(contention, source="given"))
-
-
-def _usable(window: ServerWindow, last: RequestLog) -> None:
-    answered = int((last.kind == Kind.OK).sum())
+def _unusable(run: CalibrationRun) -> str:
+    """Why nothing can be learnt from a run, empty where something can."""
+    last, window = run.log.last_attempts(), run.window
+    answered, counted = int((last.kind == Kind.OK).sum()), window.counters.success.count
     failed = len(last) - answered
+    foreign = counted - len(run.log)
     reasons = (
         (window.reset, "the server's counters were reset while it ran"),
-        (not answered or not window.counters.success.count, "no request was answered"),
+        (not answered or not counted, "no request was answered"),
         (failed > MAX_FAILED * len(last), f"{failed} of its {len(last)} requests failed"),
+        (
+            run.own_log and foreign > MAX_FOREIGN * counted,
+            f"{foreign} of the {counted} requests that the server counted were not its own",
+        ),
     )
-    for applies, why in reasons:
-        if applies:
-            raise TrituneError(
-                f"nothing can be predicted from this run: {why}",
-                slug="twin-bad-run",
-                hint="Measure again with tritune load, at a rate that the server answers.",
-                exit_code=ExitCode.NOT_TRUSTWORTHY,
-            )
+    return next((why for applies, why in reasons if applies), "")
+
+
+def _start_ns(run: CalibrationRun) -> int:
+    """About when the log's clock began, on the clock of the windows: after the first read."""
+    return run.window.t0_ns
 
 
 def _late(last: RequestLog, sender: Sender) -> float:
@@ -218,5 +253,10 @@ def _delay_us(config: ServingConfig) -> int:
     return config.dynamic_batching.max_queue_delay_microseconds if config.dynamic_batching else 0
 
 
-def _value(figure: Figure | None) -> float:
-    return 0.0 if figure is None else figure.value
+def _instances(run: CalibrationRun) -> int:
+    return run.config.instances
+
+
+def _distinct(values: Iterable[T]) -> tuple[T, ...]:
+    """Each value once, in the order in which it first came: the reference's first."""
+    return tuple(dict.fromkeys(values))

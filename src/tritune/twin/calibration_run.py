@@ -9,14 +9,19 @@ from tritune.model.config import ServingConfig
 from tritune.model.measurement import Sender
 from tritune.model.requests import RequestLog
 from tritune.model.server import BatchStat, ServerWindow
+from tritune.twin.replay import by_sending, sent_ns
+from tritune.twin.setting import setting_of
+from tritune.twin.simulate import Requests, Simulated, simulate
+from tritune.twin.timing import Timing
 
 
 @dataclass(frozen=True)
 class CalibrationRun:
     """`window` covers the whole load, `parts` are shorter windows that follow each other within it (none: a
     run that did not read them). `warm_up`: batch statistics of executions before the window, by batch size.
-    `concurrency`: requests in flight of a closed loop, 0 for an open one. `source` says in words where it
-    comes from.
+    `concurrency`: requests in flight of a closed loop, 0 for an open one. `own_log`: the log holds what this
+    model was sent; false for a step of an ensemble, whose log is the ensemble's. `source` says in words where
+    it comes from.
     """
 
     config: ServingConfig
@@ -29,3 +34,14 @@ class CalibrationRun:
     triton_version: str = ""
     source: str = ""
     concurrency: int = 0
+    own_log: bool = True
+
+
+def played(run: CalibrationRun, timing: Timing, seed: int) -> Simulated:
+    """The run's requests, at the instants at which they were really sent, under other figures.
+
+    A closed loop is played the same way: what was sent when is known. Raises TrituneError (twin-unsupported).
+    """
+    last = by_sending(run.log)
+    load = Requests(sent_ns(last), items=last.items)
+    return simulate(setting_of(run.config, run.triton_version), load, timing, seed=seed)

@@ -9,7 +9,7 @@ import numpy as np
 from tritune.model.config import ServingConfig
 from tritune.model.profile import TwinProfile
 from tritune.model.requests import Int64, RequestLog
-from tritune.twin.calibrate import timing_of
+from tritune.twin.figures import timing_of
 from tritune.twin.setting import setting_of
 from tritune.twin.simulate import Requests, Simulated, simulate
 

@@ -1,0 +1,171 @@
+"""What a replay leaves unexplained: lost wake-ups, the pause between two executions, lone requests.
+
+Each is estimated only where the run can show it, and is otherwise None.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import chdtri
+
+from tritune.model.profile import Figure, TwinProfile
+from tritune.model.requests import Floats, Int64, Kind
+from tritune.twin.calibration_run import CalibrationRun, played
+from tritune.twin.figures import timing_of
+from tritune.twin.replay import by_sending, sent_ns
+from tritune.twin.rules import TICK_NS
+from tritune.twin.setting import setting_of
+from tritune.twin.stalls import binomial
+from tritune.twin.timing import Timing
+
+# Below this load executions seldom follow each other at once, and a pause between them shows in no queue.
+MIN_LOAD = 0.3
+# A pause of more than this part of an execution is another mistake, which the validation must see.
+MOST_PAUSE = 0.1
+PLAYS = 6
+# Fewer completions that could show a lost wake-up give an interval that says nothing.
+MIN_EXPOSED = 30
+# An execution may last this many standard deviations longer, and an answer be so late: nothing is lost then.
+FAR, SLACK_NS = 5.0, 1_000_000
+# Fewer lone requests than that say little of a variance.
+MIN_LONE = 30
+_OUTLIER = 6.0
+_TO_SIGMA = 1.4826
+
+
+def turnaround(run: CalibrationRun, profile: TwinProfile) -> Figure | None:
+    """From the end of an execution to the instance's next one, ns: what makes the replayed mean queue time
+    equal the observed one (simulated moments), when nothing else is left to explain the difference.
+
+    0 with an upper bound where chance alone explains it. None below MIN_LOAD, and where more than
+    MOST_PAUSE of an execution would be needed. The interval is that of the replays' noise.
+    """
+    counters = run.window.counters
+    busy = sum(stat.ns for stat in (counters.batch_stats or {}).values())
+    executions = sum(stat.count for stat in (counters.batch_stats or {}).values())
+    if busy < MIN_LOAD * run.window.seconds * 1e9 * run.config.instances or not executions:
+        return None
+    most = MOST_PAUSE * busy / executions
+    observed = counters.queue.ns / counters.success.count
+    setting = setting_of(run.config, profile.triton_version)
+    timing = timing_of(profile, setting.largest)
+
+    def queues(pause_ns: float) -> Floats:
+        paused = msgspec.structs.replace(timing, turnaround_ns=round(pause_ns))
+        return np.array([played(run, paused, seed).queue_ns().mean() for seed in range(1, PLAYS + 1)])
+
+    none, longest = queues(0.0), queues(most)
+    slope = float((longest - none).mean()) / most
+    if slope <= 0 or longest.mean() < observed:
+        return None
+    # Each replay's own mean speed is chance that the observed run, whose mean S(b) is, does not have twice.
+    half = 1.96 * float(none.std(ddof=1)) * math.sqrt(1 + 1 / PLAYS) / slope
+    if none.mean() >= observed:
+        return Figure(0.0, 0.0, half)
+    value = float(brentq(lambda pause: queues(pause).mean() - observed, 0.0, most, xtol=500.0, maxiter=20))
+    return Figure(value, value - half, value + half) if value > half else Figure(0.0, 0.0, value + half)
+
+
+def lost_wakeups(run: CalibrationRun, timing: Timing, overhead_ns: float) -> Figure | None:
+    """The chance per completion that lazy dispatch misses it, with the exact interval; none lost in n: 3 / n.
+
+    Counted over the completions after which requests wait, may be batched at once, and would start clearly
+    later if the wake-up were lost: with the next arrival, or after 500 ms. Lost is what then started that
+    late, in a batch with what came after the completion. `overhead_ns`: the client's latency outside of
+    queue and execution. None for eager dispatch, releases without the tick, several instances (whose
+    completions rescue each other's), and fewer than MIN_EXPOSED such completions.
+    """
+    setting = setting_of(run.config, run.triton_version)
+    if setting.eager or not setting.dynamic or not setting.ticks or setting.instances > 1:
+        return None
+    service, _ = timing.table(setting.largest)
+    seen = _Completions.of(run, overhead_ns, round(service[1] / 4))
+    limit = setting.preferred[-1] if setting.preferred else setting.largest
+    lost = exposed = 0
+    for done, following in zip(seen.done_ns[:-1], seen.done_ns[1:], strict=True):
+        waiting = seen.waiting(done)
+        items = int(seen.items[waiting].sum())
+        if not items:
+            continue
+        oldest = int(seen.arrived_ns[waiting].min())
+        if items < limit and done - oldest < setting.delay_ns + SLACK_NS:
+            continue
+        slowest = service[min(items, setting.largest)] * (1 + FAR * timing.cv) + SLACK_NS
+        again = seen.next_arrival(done)
+        wait = min(again - done, TICK_NS)
+        quickest = service[min(items, setting.largest)] if limit == setting.largest else service[1]
+        if done + wait + quickest * (1 - FAR * timing.cv) <= done + slowest:
+            continue
+        exposed += 1
+        late = following - done > slowest
+        rescued = (
+            wait == TICK_NS
+            or items >= limit
+            or bool((seen.ended_ns[seen.arrived_ns == again] <= following).all())
+        )
+        lost += late and rescued
+    return binomial(lost, exposed) if exposed >= MIN_EXPOSED else None
+
+
+@dataclass(frozen=True)
+class _Completions:
+    """Requests in order of arrival, and when batches ended, on the client's clock (`arrived_ns` is moved by
+    all that lies outside of queue and execution).
+    """
+
+    arrived_ns: Int64
+    ended_ns: Int64
+    items: Int64
+    done_ns: Int64
+    apart_ns: int
+
+    @classmethod
+    def of(cls, run: CalibrationRun, overhead_ns: float, apart_ns: int) -> _Completions:
+        """Answers less than `apart_ns` apart belong to one batch."""
+        last = by_sending(run.log)
+        ok = last.kind == Kind.OK
+        ended = last.done_ns[ok]
+        order = np.sort(ended)
+        done: Int64 = order[np.append(True, np.diff(order) > apart_ns)] if len(order) else order
+        return cls(sent_ns(last)[ok] + round(overhead_ns), ended, last.items[ok], done, apart_ns)
+
+    def waiting(self, done_ns: int) -> Int64:
+        """Requests that had arrived when a batch ended, and were not in it."""
+        upto = int(np.searchsorted(self.arrived_ns, done_ns - self.apart_ns))
+        first = max(0, upto - 1000)
+        found: Int64 = first + np.flatnonzero(self.ended_ns[first:upto] > done_ns + self.apart_ns)
+        return found
+
+    def next_arrival(self, done_ns: int) -> int:
+        """The first arrival after a batch ended, far off where there is none."""
+        at = int(np.searchsorted(self.arrived_ns, done_ns, side="right"))
+        return int(self.arrived_ns[at]) if at < len(self.arrived_ns) else done_ns + 2 * TICK_NS
+
+
+def lone_variation(run: CalibrationRun, service_ns: float) -> Figure | None:
+    """How much the latency of requests that met no other one varies, as a share of S of one request.
+
+    No more than that can be the execution's own variation: the way to and fro is in it. None for fewer than
+    MIN_LONE, or requests of several sizes.
+    """
+    last = by_sending(run.log)
+    if len(last) < MIN_LONE or (last.kind != Kind.OK).any() or len(np.unique(last.items)) > 1:
+        return None
+    sent, done = sent_ns(last), last.done_ns
+    before = np.append(-1, np.maximum.accumulate(done)[:-1])
+    after = np.append(sent[1:], np.iinfo(np.int64).max)
+    lone = (done - sent)[(sent > before) & (after > done)].astype(np.float64)
+    if len(lone) < MIN_LONE:
+        return None
+    middle = float(np.median(lone))
+    sigma = _TO_SIGMA * float(np.median(np.abs(lone - middle)))
+    kept = lone[np.abs(lone - middle) <= _OUTLIER * sigma]
+    freedom = len(kept) - 1
+    squares = float(((kept - kept.mean()) ** 2).sum()) / service_ns**2
+    low, high = (math.sqrt(squares / float(chdtri(freedom, p))) for p in (0.025, 0.975))
+    return Figure(math.sqrt(squares / freedom), low, high)
