@@ -36,14 +36,14 @@ class HandOver(msgspec.Struct, frozen=True):
     """From one step to the next. `ns`: from the end of an execution to the next step's queue, or from the
     last step to the answer; negative where answers leave before the execution counts as ended.
 
-    The answers of a batch leave one after the other, `spacing_ns` apart, the last one at its end. The batcher
-    of the next model wakes up at the first one: in the share `together_p` of the batches so late that it
-    finds all of them, otherwise it takes what is there.
+    The answers of a batch leave one after the other, `spacing_ns` apart, the last one at its end; for each
+    batch that is stretched by a lognormal factor of median 1 whose logarithm varies by `spread` (standard
+    deviation). How many of them are found together depends on it, and on the next model's wake_ns.
     """
 
     ns: int = 0
     spacing_ns: int = 0
-    together_p: float = 1.0
+    spread: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -187,11 +187,11 @@ def _play(
 def _answered(play: Simulated, hand_over: HandOver, seed: int) -> Int64:
     """When each answer is at the next step; -1 for requests that were not executed."""
     at = play.server_done_ns + hand_over.ns
-    if hand_over.spacing_ns and hand_over.together_p < 1:
-        chance = np.random.Generator(np.random.PCG64([seed, 3])).random(max(1, len(play.batch_items)))
-        later = _later_in_batch(play)
-        apart = (play.batch >= 0) & (chance[play.batch] >= hand_over.together_p)
-        at = np.where(apart, at - later * hand_over.spacing_ns, at)
+    if hand_over.spacing_ns:
+        chance = np.random.Generator(np.random.PCG64([seed, 3]))
+        stretch = np.exp(hand_over.spread * chance.standard_normal(max(1, len(play.batch_items))))
+        ahead = _later_in_batch(play) * hand_over.spacing_ns * stretch[play.batch]
+        at = at - np.where(play.batch >= 0, np.rint(ahead), 0).astype(np.int64)
     # Not before it began: a short execution of many items would otherwise answer first.
     at = np.maximum(at, play.start_ns)
     return np.where(play.outcome == Outcome.OK, at, -1)

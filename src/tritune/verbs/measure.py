@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -107,11 +107,16 @@ def measure(
     setting: str,
     data: bytes | None,
     stop: StopRule | None = None,
+    also: Collection[str] = (),
 ) -> Cell:
-    """Load the model once as `workload` says and return the cell; cut short, it keeps what it has."""
+    """Load the model once as `workload` says and return the cell; cut short, it keeps what it has.
+
+    The counters of the models in `also`, an ensemble's steps, are read in between as well.
+    """
     shots = kit.server.shots(workload.model, version, workload.items, data)
     before = kit.server.statistics()
-    reader = PartReader(kit.server, kit.progress, ModelKey(workload.model, version), workload)
+    key = ModelKey(workload.model, version)
+    reader = PartReader(kit.server, kit.progress, key, workload, also)
     outcome = _send(kit, workload, shots, reader, stop)
     kit.clock.sleep(SETTLE_S)
     snapshots = (before, *_after(kit.server, outcome))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from tritune.errors import TrituneError
@@ -22,13 +24,22 @@ class PartReader:
     """An `on_tick`: shows the tick, then reads the statistics where it is time for it.
 
     The load engine calls it in a thread of its own and leaves out ticks while a call lasts, so a slow server
-    is read less often and no request waits for it. `parts` hold the loaded model alone, in order of time.
+    is read less often and no request waits for it. `parts` hold the loaded model, and the models in `also`,
+    in order of time.
     """
 
-    def __init__(self, server: Server, progress: Progress, key: ModelKey, workload: Workload) -> None:
+    def __init__(
+        self,
+        server: Server,
+        progress: Progress,
+        key: ModelKey,
+        workload: Workload,
+        also: Collection[str] = (),
+    ) -> None:
         self._server = server
         self._progress = progress
         self._key = key
+        self._also = frozenset(also)
         self._every_ns = _every_ns(workload)
         self._due_ns = self._every_ns
         self._parts: list[Snapshot] = []
@@ -44,9 +55,8 @@ class PartReader:
         except TrituneError:
             return  # a server that is gone ends the load by itself; one part more or less does not matter
         if self._key in now.models:
-            self._parts.append(
-                msgspec.structs.replace(now, models={self._key: now.models[self._key]}, pending={})
-            )
+            kept = {k: c for k, c in now.models.items() if k == self._key or k.model in self._also}
+            self._parts.append(msgspec.structs.replace(now, models=kept, pending={}))
 
     @property
     def parts(self) -> tuple[Snapshot, ...]:
