@@ -1,0 +1,236 @@
+"""Where the time in the queue goes: four parts that add up, with what the counters alone say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from tritune.model.config import ServingConfig
+from tritune.model.profile import Figure, TwinProfile
+from tritune.model.requests import RequestLog
+from tritune.model.server import ServerWindow
+from tritune.twin.replay import executed_sizes, replay
+from tritune.twin.setting import setting_of
+from tritune.twin.simulate import Simulated
+from tritune.twin.validate import MAX_BATCH_DISTANCE, MAX_QUEUE_ERROR, distance, observed_sizes
+from tritune.units import NS_PER_S, NS_PER_US, format_duration
+
+Backlog = Literal["none", "some", "clumped"]
+# A backlog below this many requests, or within what chance does to the mean queue time, is none. The
+# overheads of a queue (waking threads up) are no backlog either, and they are below it at 1000 requests/s.
+NO_BACKLOG = 0.1
+# What a run does not show: traces of Triton 2.51.0 with the python backend on two cores. 0.13 to
+# 0.15 ms from an arrival at an idle instance to its start (medians of settings without delay), 0.04 ms from a
+# release to the next dequeue.
+PRIOR_WAKE_NS = 140 * NS_PER_US
+PRIOR_TURNAROUND_NS = 40 * NS_PER_US
+# What is not known may move the idle-instance wait by so much of the queue time, and no more.
+MAX_UNSURE = 0.05
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One part of the mean time in the queue: ns per request, and its share of that time."""
+
+    ns: float
+    share: float
+
+
+class QueueBounds(msgspec.Struct, frozen=True):
+    """What the counters alone say. `queue_ns`: mean time in the queue.
+
+    `most_batch_wait_ns`: the batch wait is not longer than this. `backlog`: requests that were left waiting
+    when a batch started, on average over the requests of that batch; None where it cannot be told (no batch
+    statistics, or requests of several items). `backlog_kind`: none; some: the largest batch or the capacity
+    was too small; clumped: below none, which arrivals at random cannot bring about.
+    """
+
+    queue_ns: float
+    most_batch_wait_ns: float
+    backlog: float | None = None
+    backlog_kind: Backlog | None = None
+
+
+class QueueParts(msgspec.Struct, frozen=True):
+    """The four parts of the mean time in the queue; all None where they cannot be told, as `refusal` says.
+
+    batch_wait: an instance was idle, and the delay was waited for. stall: an instance was idle and nothing
+    justifies it (lost and slow wake-ups). busy_wait: all were busy, in the scheduler's queue. formed_wait:
+    all were busy, in a payload that was formed already. `queue_error`: (replayed - observed) / observed mean;
+    `batch_distance`: between the replayed and the observed batch sizes; `wake`: how long the batcher was
+    taken to wake up, ns.
+    """
+
+    bounds: QueueBounds
+    queue_error: float
+    batch_distance: float
+    wake: Figure
+    batch_wait: Part | None = None
+    stall: Part | None = None
+    busy_wait: Part | None = None
+    formed_wait: Part | None = None
+    refusal: str = ""
+
+    @property
+    def idle(self) -> Part | None:
+        """Batch wait and stall together: what traces can prove."""
+        return _together(self.batch_wait, self.stall)
+
+    @property
+    def all_busy(self) -> Part | None:
+        """Busy wait and formed wait together."""
+        return _together(self.busy_wait, self.formed_wait)
+
+
+def queue_parts(
+    config: ServingConfig, profile: TwinProfile, window: ServerWindow, log: RequestLog
+) -> QueueParts:
+    """The parts of the twin's queue time when it replays the run, scaled to the observed mean.
+
+    The batch wait is kept within its bounds; what that takes from it goes to the other parts in proportion.
+    They cannot be told where the replay is further off the mean queue time or the batch sizes than `validate`
+    allows (no queue is too small for that here), and where what the profile does not know, how long threads
+    take to wake up and how often lazy dispatch misses a wake-up, may move the idle-instance wait by more than
+    MAX_UNSURE. The profile's own turnaround is not used: it is what made the replayed mean equal the observed
+    one, whatever the reason was, and would hide how far off the replay is. Raises TrituneError
+    (twin-unsupported).
+    """
+    bounds = queue_bounds(config, window)
+    awake = msgspec.structs.replace(
+        profile,
+        wake_ns=profile.wake_ns or Figure(PRIOR_WAKE_NS, source="prior"),
+        turnaround_ns=Figure(PRIOR_TURNAROUND_NS, source="prior"),
+    )
+    plays = replay(config, awake, log)
+    sizes, shares = executed_sizes(plays), _shares(plays)
+    replayed = float(np.mean([play.queue_ns().mean() for play in plays]))
+    off = replayed / bounds.queue_ns - 1 if bounds.queue_ns else 0.0
+    apart = distance(observed_sizes(window), sizes)
+    chance = max(distance(executed_sizes([play]), sizes) for play in plays)
+    idle = _idle(shares)
+    at_once = idle if profile.wake_ns else _idle(_shares(replay(config, _at_once(profile), log)))
+    missing = 0.0 if profile.lost_wakeup_p or not _may_lose(config, profile) else max(0.0, -off) * (1 - idle)
+    refusals = (
+        _replay_off(bounds.queue_ns, replayed, off, apart, max(MAX_BATCH_DISTANCE, chance)),
+        _unsure(abs(idle - at_once), missing),
+    )
+    refusal = next((why for why in refusals if why and bounds.queue_ns), "")
+    found = QueueParts(bounds, off, apart, awake.wake_ns or Figure(0), refusal=refusal)
+    return found if refusal else msgspec.structs.replace(found, **_parts(bounds, shares))
+
+
+def queue_bounds(config: ServingConfig, window: ServerWindow) -> QueueBounds:
+    """What the counters of a window that answered requests say of its queue (research.md 3).
+
+    Batch wait W_b: no request waits longer for the delay than the delay D, and none longer than it was in
+    the queue. While an instance idles, fewer requests than fill a batch wait for it, and one idles for at
+    most the share c (1 - U) of the time: by Little, W_b <= (B - 1) min(1, c (1 - U)) / lambda.
+
+    Backlog: with Poisson arrivals, first in first out, lambda W = E[b(b-1)] / 2E[b] + E[b R] / E[b], where R
+    are the requests left waiting when a batch of b starts. The first term is in the batch statistics.
+    """
+    counters = window.counters
+    queue = counters.queue.mean_ns
+    rate = counters.success.count / (window.seconds * NS_PER_S) if window.seconds > 0 else 0.0
+    stats = counters.batch_stats
+    idle = 1.0
+    if stats:
+        busy = sum(stat.ns for stat in stats.values()) / (window.seconds * NS_PER_S) if rate else 0.0
+        idle = min(1.0, max(0.0, config.instances - busy))
+    block = config.dynamic_batching
+    delay = block.max_queue_delay_microseconds * NS_PER_US if block else 0
+    # No delay is waited for where no batch can grow.
+    others = max(0, config.max_batch_size - 1)
+    most = min(float(delay), queue, others * idle / rate if rate else queue)
+    backlog = _backlog(window, rate * queue)
+    return QueueBounds(queue, max(0.0, most), backlog, _kind(backlog, rate * queue, counters.success.count))
+
+
+def _backlog(window: ServerWindow, waiting: float) -> float | None:
+    """`waiting`: how many requests waited on average, lambda W."""
+    counters = window.counters
+    stats = counters.batch_stats
+    if not stats or counters.inference_count != counters.success.count:
+        return None
+    requests = sum(size * stat.count for size, stat in stats.items())
+    pairs = sum(size * (size - 1) * stat.count for size, stat in stats.items())
+    return waiting - pairs / (2 * requests)
+
+
+def _kind(backlog: float | None, waiting: float, requests: int) -> Backlog | None:
+    if backlog is None:
+        return None
+    # How many wait on average is known to about 3 / sqrt(requests) of it.
+    if abs(backlog) <= max(NO_BACKLOG, 3 * waiting / requests**0.5):
+        return "none"
+    return "some" if backlog > 0 else "clumped"
+
+
+def _shares(plays: Sequence[Simulated]) -> dict[str, float]:
+    """Of all the time in the queue in all plays; all zero where nobody waited."""
+    sums = {
+        name: float(sum(int(getattr(play, f"{name}_ns").sum()) for play in plays))
+        for name in ("batch_wait", "stall", "busy_wait", "formed_wait")
+    }
+    total = sum(sums.values())
+    return {name: ns / total if total else 0.0 for name, ns in sums.items()}
+
+
+def _parts(bounds: QueueBounds, shares: dict[str, float]) -> dict[str, Part]:
+    queue = bounds.queue_ns
+    if not queue:
+        shares = dict.fromkeys(shares, 0.0)
+    most = bounds.most_batch_wait_ns / queue if queue else 0.0
+    batch = min(shares["batch_wait"], most)
+    left = 1 - shares["batch_wait"]
+    # Where the twin has nothing but batch wait and the bound forbids some of it, that is nobody's: a stall.
+    scaled = {name: part * (1 - batch) / left if left else 0.0 for name, part in shares.items()}
+    scaled["batch_wait"] = batch
+    if not left:
+        scaled["stall"] = 1 - batch
+    return {name: Part(share * queue, share) for name, share in scaled.items()}
+
+
+def _at_once(profile: TwinProfile) -> TwinProfile:
+    """As if no thread took any time."""
+    return msgspec.structs.replace(profile, wake_ns=None, turnaround_ns=None)
+
+
+def _may_lose(config: ServingConfig, profile: TwinProfile) -> bool:
+    setting = setting_of(config, profile.triton_version)
+    return setting.dynamic and setting.ticks and not setting.eager
+
+
+def _replay_off(observed: float, replayed: float, off: float, apart: float, allowed: float) -> str:
+    if abs(off) > MAX_QUEUE_ERROR:
+        return (
+            f"replaying the run gives a mean queue time of {format_duration(replayed)} where "
+            f"{format_duration(observed)} was measured"
+        )
+    if apart > allowed:
+        return f"replaying the run gives other batch sizes (distance {apart:.3f}, allowed {allowed:.3f})"
+    return ""
+
+
+def _unsure(by_waking: float, by_losing: float) -> str:
+    if by_waking > MAX_UNSURE:
+        return (
+            f"the queue is so short that waking threads up may be {by_waking:.0%} of it, and how long that "
+            "takes here is not known"
+        ).replace("%", " %")
+    if by_losing > MAX_UNSURE:
+        return (
+            f"{by_losing:.0%} of the queue time is missing in the replay, and may be lost wake-ups, whose "
+            "number is not known"
+        ).replace("%", " %")
+    return ""
+
+
+def _idle(shares: dict[str, float]) -> float:
+    return shares["batch_wait"] + shares["stall"]
+
+
+def _together(one: Part | None, other: Part | None) -> Part | None:
+    return Part(one.ns + other.ns, one.share + other.share) if one and other else None
