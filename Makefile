@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCENARIO ?= delay-too-long
 
-.PHONY: help setup system-packages demo test lint unit live bench-twin bench-timelines bench-fidelity check-docs constraints vendor clean
+.PHONY: help setup system-packages demo test lint unit live bench-twin bench-timelines bench-fidelity bench-queue-parts check-docs constraints vendor clean
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -50,6 +50,9 @@ bench-timelines: setup ## does the twin batch as the real Triton does? six minut
 
 bench-fidelity: setup ## does the twin predict what the real Triton then does? 25 minutes (benchmarks/results/fidelity.json)
 	$(BIN)/python benchmarks/bench_fidelity.py
+
+bench-queue-parts: setup ## where the time in the queue goes, against traces; four minutes (benchmarks/results/queue-parts.json)
+	$(BIN)/python benchmarks/bench_queue_parts.py
 
 constraints: setup ## write constraints.txt from what is installed
 	@$(BIN)/pip freeze --exclude-editable --exclude pip > constraints.txt

@@ -92,16 +92,32 @@ def test_the_parts_are_parts_of_what_was_measured() -> None:
 
 
 def test_the_batch_wait_is_kept_within_its_bound() -> None:
-    """A profile of slower batches makes the twin's instance idle less than the counters allow, and the other
-    way round: whichever it is, the answer stays inside and adds up.
-    """
-    run = observe(400, 4000, delay_ms=8, timing=truth(**THREADS))
-    shorter = msgspec.structs.replace(run.config.dynamic_batching, max_queue_delay_microseconds=7800)
-    told = replace(run, config=msgspec.structs.replace(run.config, dynamic_batching=shorter))
-    found = parts(told, run.profile())
-    if not found.refusal:
-        assert found.batch_wait.ns <= found.bounds.most_batch_wait_ns + 1e-6
-        assert sum(getattr(found, name).share for name in PARTS) == pytest.approx(1)
+    """Counters of a busier server than the replay: the batch wait gives way, the others take the rest."""
+    run = observe(700, 6000, delay_ms=20, largest=16, timing=truth(**THREADS))
+    free = parts(run)
+    assert free.refusal == ""
+    assert free.batch_wait.ns < free.bounds.most_batch_wait_ns
+    stats = run.window.counters.batch_stats or {}
+    busy = sum(stat.ns for stat in stats.values())
+    idle_ns = run.window.t1_ns - busy
+    # So much less idle time that the bound is half of what the twin says.
+    wanted = idle_ns * free.batch_wait.ns / 2 / free.bounds.most_batch_wait_ns
+    counters = msgspec.structs.replace(
+        run.window.counters,
+        batch_stats={
+            size: msgspec.structs.replace(
+                stat, infer_ns=round(stat.infer_ns * (run.window.t1_ns - wanted) / busy)
+            )
+            for size, stat in stats.items()
+        },
+    )
+    busier = replace(run, window=msgspec.structs.replace(run.window, counters=counters))
+    found = parts(busier, run.profile())
+    assert found.refusal == ""
+    assert found.batch_wait.ns == pytest.approx(found.bounds.most_batch_wait_ns)
+    assert found.batch_wait.ns < 0.75 * free.batch_wait.ns
+    assert sum(getattr(found, name).share for name in PARTS) == pytest.approx(1)
+    assert found.busy_wait.share / found.stall.share == pytest.approx(free.busy_wait.share / free.stall.share)
 
 
 # Cannot tell ------------------------------------------------------------------------------------------------
@@ -147,7 +163,7 @@ def test_a_short_queue_is_not_split_before_it_is_known_how_long_threads_take() -
 
 
 def test_time_that_may_be_lost_wake_ups_is_not_split() -> None:
-    run = observe(900, 4000, delay_ms=2, policy=LAZY, instances=2, timing=truth(**THREADS))
+    run = observe(1700, 4000, delay_ms=2, policy=LAZY, instances=2, timing=truth(**THREADS))
     assert run.profile().lost_wakeup_p is None
     longer = replace(run, window=with_queue(run.window, 1.12))
     assert "lost wake-ups" in refused(parts(longer))
