@@ -11,7 +11,8 @@ from tritune.model.config import Setting as Edit
 from tritune.model.slo import parse_slo
 from tritune.twin.calibrate import typed_profile
 from tritune.twin.grid import grid, service_line
-from tritune.twin.predict import capacity, headroom, knee, predict
+from tritune.twin.knee import headroom, knee
+from tritune.twin.predict import capacity, predict
 from tritune.twin.setting import setting_of
 from tritune.twin.timing import Timing
 from tritune.twin.traffic import Traffic

@@ -59,7 +59,7 @@ def report(
     if out is None:
         sys.stdout.write(content)
         return ExitCode.OK
-    _write(out, content, force=force)
+    write_document(out, content, force=force)
     say(f"Wrote {out}")
     return ExitCode.OK
 
@@ -90,7 +90,8 @@ def document_of(stored: StoredRun) -> Document:
         ) from error
 
 
-def _write(out: Path, content: str, *, force: bool) -> None:
+def write_document(out: Path, content: str, *, force: bool) -> None:
+    """Raises UsageError (file-exists) without `force`, TrituneError (file-not-writable)."""
     if out.exists() and not force:
         raise UsageError(f"{out} exists", slug="file-exists", hint="Add --force to overwrite it.")
     try:

@@ -1,28 +1,56 @@
-"""`tritune simulate RUN`, or `tritune simulate --service ... --rate ... --config ...`."""
+"""`tritune simulate RUN [MORE_RUNS]`, `... PROFILE.json`, or `... --service ... --rate ... --config ...`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
+from tritune.cli.client_options import Clients, policy
 from tritune.errors import ExitCode, UsageError
 
 
+@Parameter(name="*", group=Group("Output"))
+@dataclass(frozen=True)
+class Output:
+    """What becomes of the answer.
+
+    Parameters
+    ----------
+    full
+        Show every prediction, the service times and everything that went in.
+    json
+        Print profile, validity and predictions as JSON.
+    html
+        Write the report with its charts to this file.
+    save_profile
+        Write the calibration to this file; `tritune simulate FILE` predicts from it without the run.
+    force
+        Overwrite these files.
+    """
+
+    full: bool = False
+    json: bool = False
+    html: Path | None = None
+    save_profile: Path | None = None
+    force: bool = False
+
+
 def simulate(
-    run: Path | None = None,
-    /,
-    *,
+    *source: Path,
     set_: Annotated[tuple[str, ...], Parameter(name="--set")] = (),
-    rate: tuple[float, ...] = (),
+    rate: tuple[str, ...] = (),
     slo: str | None = None,
     service: str | None = None,
     config: Path | None = None,
     contention: float | None = None,
     items: int = 0,
-    full: bool = False,
-    json: bool = False,
+    requests: int = 0,
+    replications: int = 0,
+    clients: Clients | None = None,
+    output: Output | None = None,
 ) -> int:
     """Predict latency, batch sizes and the knee of other settings, and say how far to trust that.
 
@@ -30,12 +58,14 @@ def simulate(
 
     Parameters
     ----------
-    run
-        A run folder of tritune load: the twin is calibrated on it and checked against it.
+    source
+        Run folders of tritune load or tune: the twin is calibrated on them and checked against the first.
+        Or one profile file (--save-profile).
     set_
-        A field and its values, e.g. instance_group.count=1:4; repeat it for other fields.
+        A field and its values, e.g. instance_group.count=1:4 or replicas=12:20; repeat it for other fields.
+        For a run of an ensemble: MODEL/FIELD, e.g. detector/instance_group.count=1:4.
     rate
-        Requests per second, may be repeated; default: as observed.
+        Requests per second, or a sweep 200:1200:100; may be repeated; default: as observed.
     slo
         What must hold, e.g. p99=50ms; gives the highest rate at which it does.
     service
@@ -46,42 +76,94 @@ def simulate(
         How much each other active instance slows one down, e.g. 0.3; without it other counts are refused.
     items
         Batch dimension of every request; default: as observed, else 1.
-    full
-        Show also the service times and everything that went in.
-    json
-        Print profile, validity and predictions as JSON.
+    requests
+        Requests in each simulation; default 20000.
+    replications
+        Simulations for each prediction; default 8, or 5 from 200 predictions on.
     """
-    if contention is not None and not 0 <= contention <= 100:
-        raise UsageError(
-            f"--contention {contention:g} is out of range", slug="out-of-range", hint="0 or more."
-        )
-    if items < 0:
-        raise UsageError(f"--items {items} is out of range", slug="out-of-range", hint="At least 1.")
-    if (run is None) == (service is None) or (service is None) != (config is None):
+    clients, output = clients or Clients(), output or Output()
+    _check(contention, items, requests, replications)
+    if bool(source) == (service is not None) or (service is None) != (config is None):
         raise UsageError(
             "a simulation needs either a run folder, or --service with --config and --rate",
             slug="run-or-service",
             hint="Name a RUN, or add for example --service '4ms+0.55ms*b' --config config.pbtxt --rate 200.",
         )
     from tritune.cli.output import print_json, say
-    from tritune.cli.twin_source import of_figures, of_run
+    from tritune.cli.report import write_document
+    from tritune.cli.twin_source import of_ensemble, of_figures, of_sources
+    from tritune.cli.work import ParallelWork
     from tritune.model.slo import parse_slo
+    from tritune.report.content.ensemble import ensemble_document
     from tritune.report.content.simulation import simulation_document
+    from tritune.report.render.html import html
     from tritune.report.render.text import print_text
-    from tritune.verbs.simulate import Question
+    from tritune.store.profiles import write_profile
+    from tritune.twin.answer import Simulation
+    from tritune.twin.grid import rates
+    from tritune.verbs.simulate import Question, answer
 
-    question = Question(set_, rate, parse_slo(slo) if slo else None, contention, items)
-    found = (
-        of_run(run, question) if run is not None else of_figures(config or Path(), service or "", question)
+    for path in (output.html, output.save_profile):
+        if path is not None and path.exists() and not output.force:
+            raise UsageError(f"{path} exists", slug="file-exists", hint="Add --force to overwrite it.")
+    question = Question(
+        set_,
+        rates(rate),
+        parse_slo(slo) if slo else None,
+        contention,
+        items,
+        policy(clients),
+        requests,
+        replications,
     )
-    if json:
+    work = ParallelWork()
+    found: Simulation
+    ensemble = of_ensemble(source, question, work)
+    if ensemble is not None:
+        _no_profile_of(ensemble.profile.model, output)
+        found, document = ensemble, ensemble_document(ensemble)
+    else:
+        if service is not None and config is not None:
+            basis = of_figures(config, service, question)
+        else:
+            basis = of_sources(source, question, work)
+        if output.save_profile is not None:
+            write_profile(output.save_profile, basis.saved, force=output.force)
+            say(f"Wrote {output.save_profile}")
+        found = answer(basis, question, work=work)
+        document = simulation_document(found)
+    if output.json:
         print_json("simulation", found)
     else:
-        document = simulation_document(
-            found.profile, found.validity, found.predictions, found.headroom, found.slo
-        )
-        print_text(document, full=full)
+        print_text(document, full=output.full)
+    if output.html is not None:
+        write_document(output.html, html(document), force=output.force)
+        say(f"Wrote {output.html}")
     if found.refused:
         say(f"error: {len(found.refused)} of {len(found.predictions)} predictions were refused")
         return ExitCode.NOT_TRUSTWORTHY
     return ExitCode.OK
+
+
+def _no_profile_of(ensemble: str, output: Output) -> None:
+    """Raises UsageError (ensemble-profile)."""
+    if output.save_profile is not None:
+        raise UsageError(
+            f"the calibration of an ensemble is not kept in a file: {ensemble} has one for each model",
+            slug="ensemble-profile",
+            hint="Predict from its run folder instead.",
+        )
+
+
+def _check(contention: float | None, items: int, requests: int, replications: int) -> None:
+    """Raises UsageError (out-of-range)."""
+    for flag, value, low, high in (
+        ("--contention", contention, 0, 100),
+        ("--items", items, 0, 1_000_000),
+        ("--requests", requests, 0, 10_000_000),
+        ("--replications", replications, 0, 1000),
+    ):
+        if value is not None and not low <= value <= high:
+            raise UsageError(
+                f"{flag} {value:g} is out of range", slug="out-of-range", hint=f"From {low} to {high}."
+            )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tritune.errors import TrituneError
-from tritune.model.config import PATHS, Change, Setting
+from tritune.model.config import SIMULATED_PATHS, Change, Setting
 
 # Triton's fields are narrower than Python's integers: the lowest and highest value of each path.
 _RANGES = {
@@ -14,6 +14,12 @@ _RANGES = {
     "dynamic_batching.preferred_batch_size": (1, 2**31 - 1),
     "dynamic_batching.max_queue_delay_microseconds": (0, 2**64 - 1),
     "instance_group.count": (1, 2**31 - 1),
+    "dynamic_batching.priority_levels": (0, 2**64 - 1),
+    "dynamic_batching.default_priority_level": (0, 2**64 - 1),
+    "dynamic_batching.preserve_ordering": (0, 1),
+    "dynamic_batching.default_queue_policy.max_queue_size": (0, 2**32 - 1),
+    "dynamic_batching.default_queue_policy.default_timeout_microseconds": (0, 2**64 - 1),
+    "dynamic_batching.default_queue_policy.allow_timeout_override": (0, 1),
 }
 
 
@@ -87,16 +93,20 @@ def _set_batching(message: Any, path: str, value: Any) -> None:
         if value == "{}":
             message.dynamic_batching.SetInParent()
         return
-    field = path.removeprefix("dynamic_batching.")
+    *within, field = path.removeprefix("dynamic_batching.").split(".")
+    if value is None and scheduler != "dynamic_batching":
+        return
+    block = message.dynamic_batching
+    for name in within:
+        block = getattr(block, name)
     if value is None:
-        if scheduler == "dynamic_batching":
-            message.dynamic_batching.ClearField(field)
-    elif isinstance(value, tuple):
-        message.dynamic_batching.SetInParent()
-        message.dynamic_batching.preferred_batch_size[:] = value
+        block.ClearField(field)
+        return
+    block.SetInParent()
+    if isinstance(value, tuple):
+        block.preferred_batch_size[:] = value
     else:
-        message.dynamic_batching.SetInParent()
-        setattr(message.dynamic_batching, field, value)
+        setattr(block, field, value)
 
 
 def _set_count(message: Any, value: Any) -> None:
@@ -116,7 +126,7 @@ def _set_count(message: Any, value: Any) -> None:
 
 def _validate(setting: Setting) -> None:
     path, value = setting.path, setting.value
-    if path in PATHS and value is None:
+    if path in SIMULATED_PATHS and value is None:
         return
     if path == "dynamic_batching":
         fits = value == "{}"
@@ -132,5 +142,5 @@ def _validate(setting: Setting) -> None:
         raise TrituneError(
             f"'{setting}' is not a setting that can be changed",
             slug="bad-setting",
-            hint=f"These can: {', '.join(PATHS)}.",
+            hint=f"These can: {', '.join(SIMULATED_PATHS)}.",
         )

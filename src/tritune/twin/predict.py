@@ -1,4 +1,4 @@
-"""What a setting would do at a rate: percentiles with Monte-Carlo intervals, batches, load, the knee.
+"""What a setting would do under a load: percentiles with Monte-Carlo intervals, batches, load.
 
 Every setting meets the same arrivals and the same noise (common random numbers), so that differences
 between rows are the settings' own. Rates scale the same arrivals.
@@ -7,42 +7,57 @@ between rows are the settings' own. Rates scale the same arrivals.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Literal, Protocol
 
 import msgspec
 import numpy as np
 
+from tritune.errors import TrituneError
 from tritune.model.config import ServingConfig
 from tritune.model.measurement import Estimate
 from tritune.model.profile import TwinProfile
 from tritune.model.requests import Floats
-from tritune.model.slo import Slo
+from tritune.model.slo import Clause, Slo
 from tritune.stats.quantiles import quantile
 from tritune.stats.student import t_quantile
-from tritune.twin.calibrate import timing_of
+from tritune.twin.figures import timing_of
+from tritune.twin.loadable import unloadable
+from tritune.twin.replay import executed_sizes
 from tritune.twin.setting import Setting, setting_of
-from tritune.twin.simulate import Outcome, Simulated, simulate
+from tritune.twin.simulate import Simulated, simulate
+from tritune.twin.sweep import REPLICATIONS, REQUESTS, Drawn
 from tritune.twin.timing import Timing
-from tritune.twin.traffic import Traffic, requests_of
-from tritune.twin.validate import MAX_RATE_FACTOR, outside, unknown_sizes
+from tritune.twin.traffic import Traffic
+from tritune.twin.validate import outside, unknown_sizes
 from tritune.units import NEVER_NS
 
-REPLICATIONS = 8
-REQUESTS = 20_000
 # The first requests of a replication meet an empty queue; they are played and not counted.
 WARM_UP_SHARE = 0.1
 # The mean latency of the last third against that of the third before: more is a queue that grows.
 GROWS = 1.5
-STEPS, BISECTIONS = 12, 8
-FACTORS = (1.0, 1.3, 1.6)
 SHOWN = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+
+# Whether an SLO holds; close: its limit lies within the interval of the simulation.
+Meets = Literal["yes", "close", "no"]
+
+
+class Timed(Protocol):
+    """One simulation, of a model or of a chain of them."""
+
+    def latency_ns(self) -> Floats:
+        """Per request in order of arrival, infinite where it failed."""
 
 
 class Prediction(msgspec.Struct, frozen=True):
     """One setting at one rate. `latency` is keyed mean, p50, p95, p99; intervals are those of the simulation.
 
-    `load`: items that come as a share of the capacity. `settles` false: the queue grows for as long as one
-    watches, and no percentile means anything. `refusal`: why this is not predicted; figures are then empty.
+    `rate_per_s` comes to all `replicas` together (0: a closed loop); the other figures are those of each
+    replica. `load`: items that come as a share of the capacity; None in a closed loop, whose load follows the
+    answers. `settles` false: the queue grows for as long as one watches, and no percentile means anything.
+    `refusal`: why this is not predicted; figures are then empty. `meets`: the SLO, None without one.
+    `goodput_per_s`: requests answered in time, of all replicas; `attempts_per_request`: where clients have
+    a policy, else None. `fields`: what was set, by Triton's names.
     """
 
     setting: str
@@ -55,27 +70,18 @@ class Prediction(msgspec.Struct, frozen=True):
     load: float | None = None
     settles: bool = True
     refusal: str = ""
+    replicas: int = 1
+    meets: Meets | None = None
+    goodput_per_s: float | None = None
+    attempts_per_request: float | None = None
+    rank: int = 0
+    pareto: bool = False
+    fields: dict[str, str] = {}
 
-
-class Knee(msgspec.Struct, frozen=True):
-    """The highest rate at which the SLO holds, requests/s, with the interval of the simulation.
-
-    `up_to`: the highest rate that was tried. `beyond`: it holds even there. Rate 0: at none of them.
-    """
-
-    rate_per_s: float
-    low: float
-    high: float
-    up_to: float
-    beyond: bool = False
-
-
-class Headroom(msgspec.Struct, frozen=True):
-    """The setting as it is: load as a share of capacity, knee (None: no SLO, or refused), p99 by factor."""
-
-    load: float | None
-    knee: Knee | None
-    p99_ns: dict[str, Estimate]
+    @property
+    def cost(self) -> int:
+        """Instances of all replicas."""
+        return self.instances * self.replicas
 
 
 def predict(
@@ -87,153 +93,104 @@ def predict(
     contention: float | None = None,
     replications: int = REPLICATIONS,
     requests: int = REQUESTS,
+    replicas: int = 1,
+    slo: Slo | None = None,
+    drawn: Drawn | None = None,
 ) -> Prediction:
-    """`replications` simulations of `requests` requests each, or a refusal.
+    """`replications` simulations of `requests` requests each, or a refusal; nothing is raised for a setting.
 
     A percentile is that of all replications together; its interval comes from the spread between them.
+    `drawn` shares arrivals and noise with other predictions; the result is the same without it.
     """
-    asked = Prediction(setting, traffic.rate_per_s, config.instances)
-    if why := outside(profile, config, traffic.rate_per_s, traffic.items, contention):
-        return msgspec.structs.replace(asked, refusal=why)
-    played = setting_of(config, profile.triton_version)
-    timing = timing_of(profile, played.largest, contention=contention)
-    plays = [_play(played, timing, traffic, seed, requests) for seed in range(1, replications + 1)]
+    asked = Prediction(setting, traffic.rate_per_s, config.instances, replicas=replicas)
+    drawn = drawn or Drawn()
+    try:
+        if why := unloadable(config) or _outside(profile, config, traffic, replicas, contention):
+            return msgspec.structs.replace(asked, refusal=why)
+        played = setting_of(config, profile.triton_version)
+        timing = timing_of(profile, played.largest, contention=contention)
+        plays = [
+            play(played, timing, traffic, seed, requests, replicas=replicas, drawn=drawn)
+            for seed in range(1, replications + 1)
+        ]
+    except TrituneError as error:
+        return msgspec.structs.replace(asked, refusal=error.message)
     if why := unknown_sizes(profile, plays):
         return msgspec.structs.replace(asked, refusal=why)
-    sizes = np.bincount(np.concatenate([play.batch_items for play in plays]).astype(np.int64))
-    executions = int(sizes.sum())
-    load = traffic.rate_per_s * traffic.items / capacity(played, timing, traffic.items)
-    latencies = [_counted(play) for play in plays]
+    sizes = executed_sizes(plays)
+    executions = sum(sizes.values())
+    load = None
+    if traffic.concurrency is None:
+        items = traffic.mean_items
+        load = traffic.rate_per_s / replicas * items / capacity(played, timing, items)
+    found = with_latencies(asked, [counted(one) for one in plays], load, slo)
     return msgspec.structs.replace(
-        asked,
-        latency=_percentiles(latencies),
-        failed_share=float(np.mean([(play.outcome != Outcome.OK).mean() for play in plays])),
-        mean_batch=float((sizes * np.arange(len(sizes))).sum() / executions) if executions else None,
-        batches={size: count / executions for size, count in enumerate(sizes.tolist()) if count},
-        load=load,
-        settles=load < 1 and _settles(latencies),
+        found,
+        mean_batch=sum(size * count for size, count in sizes.items()) / executions if executions else None,
+        batches={size: count / executions for size, count in sizes.items()},
+        goodput_per_s=replicas * float(np.mean([_goodput(one) for one in plays])),
+        attempts_per_request=float(np.mean([one.attempts_per_request().mean() for one in plays]))
+        if traffic.client is not None
+        else None,
     )
 
 
-def capacity(setting: Setting, timing: Timing, items: int = 1) -> float:
+def with_latencies(
+    asked: Prediction, counted_ns: Sequence[Floats], load: float | None, slo: Slo | None
+) -> Prediction:
+    """The prediction with what the latencies of its replications show, each in order of arrival."""
+    latencies = [np.sort(one) for one in counted_ns]
+    failed = float(np.mean([np.isinf(one).mean() for one in latencies]))
+    steady = settles(counted_ns) and (load is None or load < 1 or failed > 0)
+    return msgspec.structs.replace(
+        asked,
+        latency=_percentiles(latencies),
+        failed_share=failed,
+        load=load,
+        settles=steady,
+        meets=_meets(slo, latencies, failed, steady) if slo else None,
+    )
+
+
+def play(
+    setting: Setting,
+    timing: Timing,
+    traffic: Traffic,
+    seed: int,
+    requests: int,
+    *,
+    replicas: int = 1,
+    drawn: Drawn,
+) -> Simulated:
+    """One replication, as one of the replicas sees it."""
+    load = drawn.load(traffic, replicas, seed, requests)
+    # Retries need more draws than there are requests: simulate knows how many.
+    draws = drawn.draws(timing, requests, seed) if traffic.client is None else None
+    return simulate(setting, load, timing, seed=seed, draws=draws)
+
+
+def capacity(setting: Setting, timing: Timing, items: float = 1) -> float:
     """Items/s with every instance busy: max over attainable b of instances x b / S(b) (research.md 1).
 
     Without dynamic batching a batch is one request; with delay 0 a batch stops at the largest preferred size.
     """
     service, contention = timing.table(setting.largest)
-    most = items if not setting.dynamic else setting.largest
+    least = max(1, math.ceil(items))
+    most = least if not setting.dynamic else setting.largest
     if setting.dynamic and setting.delay_ns == 0 and setting.preferred:
-        most = max(items, min(most, max(setting.preferred)))
-    sizes = np.arange(1, most + 1) if setting.dynamic else np.array([items])
+        most = max(least, min(most, max(setting.preferred)))
+    sizes = np.arange(1, most + 1) if setting.dynamic else np.array([least])
     busy = service[sizes] * (1 + contention[sizes] * (setting.instances - 1)) + timing.turnaround_ns
     return float((setting.instances * sizes / busy).max() * 1e9)
 
 
-def knee(
-    profile: TwinProfile,
-    config: ServingConfig,
-    traffic: Traffic,
-    slo: Slo,
-    *,
-    contention: float | None = None,
-    replications: int = REPLICATIONS,
-    requests: int = REQUESTS,
-) -> Knee | None:
-    """The highest rate that meets the SLO, by bisection in each replication; None where that is refused.
-
-    The search ends at the capacity, and for an observed profile at 1.6 times the observed rate.
-    """
-    played = setting_of(config, profile.triton_version)
-    timing = timing_of(profile, played.largest, contention=contention)
-    top = capacity(played, timing, traffic.items) / traffic.items
-    if profile.observed is not None:
-        top = min(top, MAX_RATE_FACTOR * max(profile.observed.rates_per_s))
-    if outside(profile, config, top, traffic.items, contention):
-        return None
-    found = []
-    for seed in range(1, replications + 1):
-
-        def holds(rate_per_s: float, seed: int = seed) -> bool:
-            at = msgspec.structs.replace(traffic, rate_per_s=rate_per_s)
-            return _holds(slo, _play(played, timing, at, seed, requests))
-
-        found.append(_highest(holds, top))
-    rate, half = float(np.mean(found)), _half_width(found)
-    last = msgspec.structs.replace(traffic, rate_per_s=max(rate, top / STEPS))
-    if unknown_sizes(profile, [_play(played, timing, last, 1, requests)]):
-        return None
-    return Knee(rate, max(0.0, rate - half), rate + half, top, beyond=all(value == top for value in found))
-
-
-def headroom(
-    profile: TwinProfile,
-    config: ServingConfig,
-    traffic: Traffic,
-    slo: Slo | None,
-    *,
-    contention: float | None = None,
-    replications: int = REPLICATIONS,
-    requests: int = REQUESTS,
-) -> Headroom:
-    """Load, knee, and the p99 at 1.0, 1.3 and 1.6 x the rate: none if refused, NEVER_NS if unsettled."""
-    p99, load = {}, None
-    for factor in FACTORS:
-        rate = msgspec.structs.replace(traffic, rate_per_s=traffic.rate_per_s * factor)
-        found = predict(
-            profile, config, rate, contention=contention, replications=replications, requests=requests
-        )
-        load = found.load if factor == 1.0 else load
-        p99[f"{factor:g}"] = found.latency.get("p99", Estimate()) if found.settles else Estimate(NEVER_NS)
-    limit = None
-    if slo is not None:
-        limit = knee(
-            profile,
-            config,
-            traffic,
-            slo,
-            contention=contention,
-            replications=replications,
-            requests=requests,
-        )
-    return Headroom(load, limit, p99)
-
-
-def _highest(holds: Callable[[float], bool], top: float) -> float:
-    """The highest rate up to `top` that holds, 0 for none; found from above, because a long delay makes
-    low rates fail where higher ones hold.
-    """
-    step = next((k for k in range(STEPS, 0, -1) if holds(top * k / STEPS)), 0)
-    low, high = top * step / STEPS, top * (step + 1) / STEPS
-    if step == STEPS:
-        return top
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    # Nothing held at any step: what bisection then finds is below the first one, and no more than chance.
-    return low if step else 0.0
-
-
-def _play(setting: Setting, timing: Timing, traffic: Traffic, seed: int, requests: int) -> Simulated:
-    return simulate(setting, requests_of(traffic, seed, requests), timing, seed=seed)
-
-
-def _counted(play: Simulated) -> Floats:
-    latency = play.latency_ns()
+def counted(one: Timed) -> Floats:
+    """Latencies without the first requests, ns, in order of arrival; infinite where a request failed."""
+    latency = one.latency_ns()
     return latency[round(WARM_UP_SHARE * len(latency)) :]
 
 
-def _holds(slo: Slo, play: Simulated) -> bool:
-    latency = _counted(play)
-    failed = float((~np.isfinite(latency)).mean())
-    return all(
-        failed <= clause.limit
-        if clause.quantile is None
-        else quantile(latency, clause.quantile) <= clause.limit
-        for clause in slo.clauses
-    ) and _settles([latency])
-
-
-def _settles(latencies: Sequence[Floats]) -> bool:
+def settles(latencies: Sequence[Floats]) -> bool:
     """Whether the mean latency stopped growing, over all replications."""
     thirds = [[part[np.isfinite(part)] for part in np.array_split(one, 3)] for one in latencies]
     means = [np.concatenate([third[i] for third in thirds]) for i in (1, 2)]
@@ -242,23 +199,63 @@ def _settles(latencies: Sequence[Floats]) -> bool:
     return bool(means[1].mean() < GROWS * means[0].mean())
 
 
+def half_width(each: Sequence[float]) -> float:
+    """Half of the 95 % interval of the mean of independent replications."""
+    if len(each) < 2:
+        return math.inf
+    return t_quantile(len(each) - 1) * float(np.std(each, ddof=1)) / math.sqrt(len(each))
+
+
+def _outside(
+    profile: TwinProfile, config: ServingConfig, traffic: Traffic, replicas: int, contention: float | None
+) -> str:
+    found = (
+        outside(profile, config, traffic.rate_per_s / replicas, items, contention)
+        for items in traffic.request_items
+    )
+    return next(filter(None, found), "")
+
+
+def _goodput(one: Simulated) -> float:
+    """Answered in time per second, from when the first counted request was sent until the last was."""
+    begin = int(one.planned_ns[round(WARM_UP_SHARE * len(one.planned_ns))])
+    return one.goodput_per_s(begin, int(one.planned_ns[-1]))
+
+
 def _percentiles(latencies: Sequence[Floats]) -> dict[str, Estimate]:
-    together = np.concatenate(latencies)
-    answered = [one[np.isfinite(one)].mean() for one in latencies if np.isfinite(one).any()]
+    """`latencies`: sorted, one array per replication."""
+    together = np.sort(np.concatenate(latencies))
+    answered = [one[np.isfinite(one)].mean() for one in latencies if np.isfinite(one[:1]).any()]
     found = {"mean": _estimate(float(np.mean(answered)), answered)} if answered else {}
     for name, q in SHOWN.items():
         found[name] = _estimate(quantile(together, q), [quantile(one, q) for one in latencies])
     return found
 
 
+def _meets(slo: Slo, latencies: Sequence[Floats], failed: float, steady: bool) -> Meets:
+    if not steady:
+        return "no"
+    together = np.concatenate(latencies)
+    found = [_clause(clause, together, latencies, failed) for clause in slo.clauses]
+    return "no" if "no" in found else "close" if "close" in found else "yes"
+
+
+def _clause(clause: Clause, together: Floats, latencies: Sequence[Floats], failed: float) -> Meets:
+    q = clause.quantile
+    if q is None:
+        return "yes" if failed <= clause.limit else "no"
+    found = _estimate(quantile(together, q), [quantile(one, q) for one in latencies])
+    value = found.value or 0.0
+    low, high = (found.low, found.high) if found.low is not None else (value, value)
+    if (high or value) <= clause.limit:
+        return "yes"
+    return "close" if (low or value) <= clause.limit else "no"
+
+
 def _estimate(value: float, each: Sequence[float]) -> Estimate:
     if not math.isfinite(value) or not np.isfinite(each).all():
         return Estimate(NEVER_NS if not math.isfinite(value) else float(value))
-    half = _half_width(each)
+    half = half_width(each)
+    if not math.isfinite(half):
+        return Estimate(float(value))
     return Estimate(float(value), float(value - half), float(value + half))
-
-
-def _half_width(each: Sequence[float]) -> float:
-    if len(each) < 2:
-        return math.inf
-    return t_quantile(len(each) - 1) * float(np.std(each, ddof=1)) / math.sqrt(len(each))

@@ -11,7 +11,7 @@ from tritune.model.profile import TwinProfile
 from tritune.model.requests import Int64, RequestLog
 from tritune.twin.figures import timing_of
 from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, Simulated, simulate
+from tritune.twin.simulate import ClosedLoop, Requests, Simulated, simulate
 
 # Each with other noise: what they differ by is chance alone.
 REPLAYS = 8
@@ -26,6 +26,16 @@ def replay(config: ServingConfig, profile: TwinProfile, log: RequestLog) -> list
     setting = setting_of(config, profile.triton_version)
     load = Requests(sent_ns(last), items=last.items)
     timing = timing_of(profile, setting.largest)
+    return [simulate(setting, load, timing, seed=seed) for seed in range(1, REPLAYS + 1)]
+
+
+def replay_loop(
+    config: ServingConfig, profile: TwinProfile, last: RequestLog, concurrency: int, pause_ns: int
+) -> list[Simulated]:
+    """REPLAYS plays of a closed loop; `pause_ns`: from an answer until the sender's next request."""
+    setting = setting_of(config, profile.triton_version)
+    timing = timing_of(profile, setting.largest)
+    load = ClosedLoop(concurrency, len(last), pause_ns=max(0, pause_ns), items=last.items)
     return [simulate(setting, load, timing, seed=seed) for seed in range(1, REPLAYS + 1)]
 
 

@@ -12,7 +12,7 @@ from tritune.model.profile import TwinProfile
 from tritune.model.requests import RequestLog
 from tritune.model.server import ServerWindow
 from tritune.stats.quantiles import quantile
-from tritune.twin.replay import by_sending, executed_sizes, replay, sent_ns
+from tritune.twin.replay import by_sending, executed_sizes, replay, replay_loop, sent_ns
 from tritune.twin.service_fit import ran_sizes, reach
 from tritune.twin.simulate import Simulated
 from tritune.units import format_duration
@@ -33,7 +33,8 @@ class Validity(msgspec.Struct, frozen=True):
 
     `batch_distance`: total variation between the two distributions of executed batch sizes, 0 to 1;
     `batch_noise`: the largest one between a single replay and all of them, which is chance alone.
-    `refusal`: why nothing may be predicted and what to measure instead; empty where the twin holds.
+    p99: None where nobody timed the requests (counters alone). `refusal`: why nothing may be predicted and
+    what to measure instead; empty where the twin holds.
     """
 
     queue_observed_ns: float
@@ -41,21 +42,33 @@ class Validity(msgspec.Struct, frozen=True):
     queue_error: float
     batch_distance: float
     batch_noise: float
-    p99_observed_ns: float
-    p99_replayed_ns: float
-    p99_error: float
+    p99_observed_ns: float | None
+    p99_replayed_ns: float | None
+    p99_error: float | None
     requests: int
     refusal: str = ""
 
 
-def validate(config: ServingConfig, profile: TwinProfile, window: ServerWindow, log: RequestLog) -> Validity:
+def validate(
+    config: ServingConfig,
+    profile: TwinProfile,
+    window: ServerWindow,
+    log: RequestLog,
+    *,
+    concurrency: int = 0,
+) -> Validity:
     """Replay the requests at the instants at which they were really sent, several times with other noise.
 
-    The sender's lateness, which the measured latency holds, is added to the replayed one.
+    The sender's lateness, which the measured latency holds, is added to the replayed one. A closed loop
+    (`concurrency` > 0) is replayed as one: its requests follow the replayed answers, not the real ones.
     """
-    plays = replay(config, profile, log)
     last = by_sending(log)
     late = (sent_ns(last) - last.planned_ns).astype(np.float64)
+    if concurrency:
+        late = np.full(len(last), float(late.mean()))
+        plays = replay_loop(config, profile, last, concurrency, round(late[0]))
+    else:
+        plays = replay(config, profile, log)
     observed_queue = window.counters.queue.ns / window.counters.success.count
     replayed_queue = float(np.mean([play.queue_ns().mean() for play in plays]))
     observed_p99 = quantile(log.latency_ns(), 0.99)
@@ -106,7 +119,7 @@ def outside(
         )
     if items not in seen.request_items:
         return f"requests of {items} items were not observed; measure with --items {items}"
-    if config.instances not in seen.instances and contention is None:
+    if config.instances not in seen.instances and contention is None and profile.contention is None:
         return (
             f"only {_list(seen.instances)} instances were observed, and how much others slow each other down "
             f"is not known; measure with {config.instances}, or give --contention"
@@ -147,12 +160,18 @@ def _refusal(found: Validity, request_ns: float) -> str:
             f"replaying the run gives other batch sizes (distance {found.batch_distance:.3f}, at most "
             f"{allowed:.3f} would do); measure for longer, so that batches are counted more exactly"
         )
-    if not abs(found.p99_error) <= MAX_P99_ERROR:
-        return (
-            f"replaying the run gives a p99 of {format_duration(found.p99_replayed_ns)} where "
-            f"{format_duration(found.p99_observed_ns)} was measured; measure for longer, on a quiet machine"
-        )
-    return ""
+    return p99_refusal(found)
+
+
+def p99_refusal(found: Validity) -> str:
+    """Why the p99 speaks against the twin; empty where it does not, or nobody timed the requests."""
+    error, replayed, measured = found.p99_error, found.p99_replayed_ns, found.p99_observed_ns
+    if error is None or replayed is None or measured is None or abs(error) <= MAX_P99_ERROR:
+        return ""
+    return (
+        f"replaying the run gives a p99 of {format_duration(replayed)} where "
+        f"{format_duration(measured)} was measured; measure for longer, on a quiet machine"
+    )
 
 
 def _relative(value: float, reference: float) -> float:
