@@ -233,7 +233,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="numbers of settings, e.g. 0,3,7")
     only = [int(word) for word in parser.parse_args().only.split(",") if word]
     rows, version = measured(only or list(range(len(SETTINGS))))
-    figures = results(rows)
+    figures = [figure for figure in results(rows) if not only or figure["name"] != "settings"]
     for figure in figures:
         held = {True: "holds", False: "DOES NOT HOLD", None: ""}[figure["holds"]]
         print(f"{figure['name']:66} {figure['measured']!s:>8.8}  target {figure['target'] or '-'!s:6} {held}")
