@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tritune.model.server import BatchStat, ModelCounters, ServerWindow, Tally
 from tritune.model.workload import Workload
 from tritune.stats.quantiles import percentiles
 from tritune.twin.calibrate import calibrate
+from tritune.twin.calibration_run import CalibrationRun
 from tritune.twin.setting import setting_of
 from tritune.twin.simulate import Requests, Simulated, simulate
 from tritune.twin.timing import Timing
@@ -44,6 +46,13 @@ class Observed:
         more = {"triton_version": "2.51.0", "source": "a test"} | more
         return calibrate(self.config, self.window, self.log, Sender(), **more)
 
+    def run(self, parts: int = 12, **more: Any) -> CalibrationRun:
+        """As `store.calibration` reads it, with so many parts."""
+        more = {"triton_version": "2.51.0", "source": "a test"} | more
+        return CalibrationRun(
+            self.config, "", self.window, self.log, Sender(), parts=parts_of(self.play, parts), **more
+        )
+
     def measurement(self, rate: float) -> Measurement:
         return Measurement(
             setting="as served",
@@ -71,9 +80,7 @@ def observe(
     sent = planned + late_ns
     timing = timing or truth(max(1, served.max_batch_size))
     play = simulate(setting_of(served), Requests(sent), timing, seed=99)
-    sizes = range(1, int(play.batch_items.max()) + 1)
-    ran = {b: (play.batch_done_ns - play.batch_start_ns)[play.batch_items == b] for b in sizes}
-    stats = {b: BatchStat(len(ns), 0, int(ns.sum()), 0) for b, ns in ran.items() if len(ns)}
+    stats = stats_of(play, np.full(len(play.batch_items), True))
     queue, executed = int(play.queue_ns().sum()), (play.server_done_ns - play.start_ns).sum()
     counters = ModelCounters(
         success=Tally(count, queue + int(executed) + SERVER_NS * count),
@@ -86,6 +93,32 @@ def observe(
     span = int(play.done_ns.max())
     return Observed(
         served, ServerWindow("m", "1", "statistics", 0, span, counters), log_of(planned, sent, play), play
+    )
+
+
+def stats_of(play: Simulated, which: Any) -> dict[int, BatchStat]:
+    """Batch statistics of some of the batches."""
+    sizes, took = play.batch_items[which], (play.batch_done_ns - play.batch_start_ns)[which]
+    return {
+        int(b): BatchStat(int((sizes == b).sum()), 0, int(took[sizes == b].sum()), 0)
+        for b in np.unique(sizes)
+    }
+
+
+def parts_of(play: Simulated, parts: int) -> tuple[ServerWindow, ...]:
+    """The counters read so often in equal steps."""
+    edges = np.linspace(0, int(play.done_ns.max()), parts + 1).astype(np.int64)
+    ended = play.batch_done_ns
+    return tuple(
+        ServerWindow(
+            "m",
+            "1",
+            "statistics",
+            int(begin),
+            int(end),
+            ModelCounters(batch_stats=stats_of(play, (ended > begin) & (ended <= end))),
+        )
+        for begin, end in pairwise(edges)
     )
 
 

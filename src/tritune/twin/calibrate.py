@@ -128,14 +128,14 @@ def _explained(run: CalibrationRun, profile: TwinProfile) -> TwinProfile:
 
 
 def _variation(runs: Sequence[CalibrationRun], stalls: Sequence[Stalls]) -> Figure:
-    """Of the first run that shows it, the reference before the others."""
-    for run, stall in zip(runs, stalls, strict=True):
-        if (found := variation_of(stall.parts)) is not None:
-            stats = run.window.counters.batch_stats or {}
-            lone = None
-            if run.own_log and 1 in stats and stats[1].count:
-                lone = lone_variation(run, stats[1].ns / stats[1].count)
-            return lone if lone is not None and lone.value < found.value else found
+    """Of the first run that shows it; of one instance before several, whose company varies as well."""
+    order = sorted(range(len(runs)), key=lambda r: runs[r].config.instances > 1)
+    for run, stall in ((runs[r], stalls[r]) for r in order):
+        if (found := variation_of(stall.parts)) is None:
+            continue
+        alone = (run.window.counters.batch_stats or {}).get(1)
+        lone = lone_variation(run, alone.ns / alone.count) if run.own_log and alone and alone.ns else None
+        return lone if lone is not None and lone.value < found.value else found
     return Figure(PRIOR_CV, source="prior")
 
 

@@ -131,12 +131,16 @@ def others_at_start(play: Simulated) -> Int64:
 
 @dataclass(frozen=True)
 class _Table:
-    """Per run (row) and size (column): executions, their mean ns, others active; count 0 for too few."""
+    """Per run (row) and size (column): executions, their mean ns, others active; count 0 for too few.
+
+    `centre`: the size at which `delta` is meant, the mean over all executions.
+    """
 
     sizes: Int64
     count: Floats
     mean: Floats
     others: Floats
+    centre: float
 
     @classmethod
     def of(cls, totals: Sequence[Stats], others: Sequence[Mapping[int, float]]) -> _Table:
@@ -145,12 +149,8 @@ class _Table:
         count = np.array([[s.count if s.count >= MIN_COUNT else 0 for s in row] for row in rows], float)
         mean = np.array([[s.ns / s.count if s.count else 0.0 for s in row] for row in rows])
         company = np.array([[k.get(b, 0.0) for b in sizes] for k in others])
-        return cls(np.array(sizes), count, mean, company)
-
-    @property
-    def centre(self) -> float:
-        """The size at which `delta` is meant: the mean over all executions."""
-        return float((self.count * self.sizes).sum() / max(self.count.sum(), 1.0))
+        centre = float((count * sizes).sum() / max(count.sum(), 1.0))
+        return cls(np.array(sizes), count, mean, company, centre)
 
     @property
     def spread(self) -> float:
@@ -185,11 +185,11 @@ class _Table:
         if not by_size:
             return self._best(0.0)[0], 0.0
         wide = max(1, int(self.sizes.max() - self.sizes.min()))
-        slope = _minimum(lambda s: self._best(s)[1], -MOST / wide, MOST / wide, 1e-4 / wide)[0]
+        slope = _minimum(lambda s: self._best(s)[1], -MOST / wide, MOST / wide, 1e-3 / wide)[0]
         return self._best(slope)[0], slope
 
     def _best(self, slope: float) -> tuple[float, float]:
-        return _minimum(lambda delta: self._squares(delta, slope), 0.0, MOST, 1e-5)
+        return _minimum(lambda delta: self._squares(delta, slope), 0.0, MOST, 1e-4)
 
     def _squares(self, delta: float, slope: float) -> float:
         expected = self.alone_ns(delta, slope) * self.slowed(delta, slope)

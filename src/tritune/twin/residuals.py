@@ -75,10 +75,10 @@ def lost_wakeups(run: CalibrationRun, timing: Timing, overhead_ns: float) -> Fig
     """The chance per completion that lazy dispatch misses it, with the exact interval; none lost in n: 3 / n.
 
     Counted over the completions after which requests wait, may be batched at once, and would start clearly
-    later if the wake-up were lost: with the next arrival, or after 500 ms. Lost is what then started that
-    late, in a batch with what came after the completion. `overhead_ns`: the client's latency outside of
-    queue and execution. None for eager dispatch, releases without the tick, several instances (whose
-    completions rescue each other's), and fewer than MIN_EXPOSED such completions.
+    later if the wake-up were lost: with the next arrival, or after 500 ms. Lost is what then started so,
+    rather than an execution that merely took long. `overhead_ns`: the client's latency outside of queue and
+    execution. None for eager dispatch, releases without the tick, several instances (whose completions rescue
+    each other's), and fewer than MIN_EXPOSED such completions.
     """
     setting = setting_of(run.config, run.triton_version)
     if setting.eager or not setting.dynamic or not setting.ticks or setting.instances > 1:
@@ -103,12 +103,9 @@ def lost_wakeups(run: CalibrationRun, timing: Timing, overhead_ns: float) -> Fig
             continue
         exposed += 1
         late = following - done > slowest
-        rescued = (
-            wait == TICK_NS
-            or items >= limit
-            or bool((seen.ended_ns[seen.arrived_ns == again] <= following).all())
-        )
-        lost += late and rescued
+        # The next arrival, or the tick, started it: in time, or in one batch with that arrival.
+        joined = bool((seen.ended_ns[seen.arrived_ns == again] <= following + seen.apart_ns).all())
+        lost += int(late and (joined or following - done - wait <= slowest or items >= limit))
     return binomial(lost, exposed) if exposed >= MIN_EXPOSED else None
 
 

@@ -25,8 +25,8 @@ from tritune.units import NS_PER_S
 FAR = 6.0
 # A stall of less than this part of an execution is noise for the tail as well.
 SMALLEST = 0.5
-# What happens in more parts than that is not rare: it is how this machine is, and the variation holds it.
-MOST_PARTS = 0.2
+# What stands out in more parts than that does not stand out from a median.
+MOST_PARTS = 0.4
 # The client must have seen a request that took at least this share of the stall.
 SEEN = 0.7
 # How far our clock's zero may lie from the first read of the counters.
