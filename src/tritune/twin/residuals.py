@@ -133,7 +133,7 @@ class _Completions:
 
     def waiting(self, done_ns: int) -> Int64:
         """Requests that had arrived when a batch ended, and were not in it."""
-        upto = int(np.searchsorted(self.arrived_ns, done_ns - self.apart_ns))
+        upto = int(np.searchsorted(self.arrived_ns, done_ns, side="right"))
         first = max(0, upto - 1000)
         found: Int64 = first + np.flatnonzero(self.ended_ns[first:upto] > done_ns + self.apart_ns)
         return found
