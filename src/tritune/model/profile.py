@@ -16,7 +16,8 @@ SCHEMA_VERSION = 1
 
 Source = Literal["measured", "prior", "given"]
 # warm-up: executions before the measured window. extrapolated: on a straight line through the others.
-ServiceSource = Literal["measured", "warm-up", "interpolated", "extrapolated", "given"]
+# regression: on the line through several loads, where the source counts no batch sizes.
+ServiceSource = Literal["measured", "warm-up", "interpolated", "extrapolated", "regression", "given"]
 # As Workload.arrivals; recorded: none of them, so that what was recorded is played again in blocks.
 Process = Literal["poisson", "constant", "on-off", "recorded"]
 
