@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sample import load_run
 
 from tritune.model.profile import Figure
 from tritune.report.content.document import Paragraph, Table
+from tritune.report.content.load import load_document
 from tritune.report.content.queue_parts import (
+    TITLE,
     backlog_line,
     queue_bounds_blocks,
     queue_parts_blocks,
     queue_parts_line,
 )
-from tritune.twin.parts import Part, QueueBounds, QueueParts
+from tritune.twin.parts import Part, QueueParts
+from tritune.twin.queue_bounds import QueueBounds
 
 QUEUE_NS = 12.1e6
 WITHOUT = "without a reason (slow or lost wake-ups)"
@@ -122,3 +126,15 @@ def test_the_backlog_is_told_in_words(backlog: Any, kind: Any, words: str) -> No
     line = backlog_line(QueueBounds(QUEUE_NS, 0.0, backlog, kind))
     assert words in line
     assert bool(line) == bool(words)
+
+
+def test_the_report_of_a_load_shows_the_bounds_where_its_configuration_is_known() -> None:
+    manifest, _, log = load_run()
+    titles = [section.title for section in load_document(manifest, log).sections]
+    assert TITLE not in titles
+    document = load_document(manifest, log, QueueBounds(QUEUE_NS, 3e6, 0.02, "none"))
+    (section,) = [section for section in document.sections if section.title == TITLE]
+    (block,) = section.blocks
+    assert isinstance(block, Paragraph)
+    assert "at most 3 ms of 12.1 ms" in block.text
+    assert "tritune simulate RUN" in block.text

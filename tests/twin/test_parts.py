@@ -17,7 +17,8 @@ from tritune.arrivals.processes import plan
 from tritune.model.config import QueuePolicy
 from tritune.model.profile import Figure, TwinProfile
 from tritune.model.server import ServerWindow
-from tritune.twin.parts import PRIOR_WAKE_NS, QueueBounds, QueueParts, queue_bounds, queue_parts
+from tritune.twin.parts import PRIOR_WAKE_NS, QueueParts, queue_parts
+from tritune.twin.queue_bounds import QueueBounds, queue_bounds
 from tritune.twin.setting import setting_of
 from tritune.twin.simulate import Requests, simulate
 

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from tritune.errors import ExitCode, TrituneError, UsageError
 from tritune.report.content.document import Document
 from tritune.store.reader import StoredRun
+from tritune.twin.queue_bounds import QueueBounds
 
 
 def report(
@@ -72,7 +73,7 @@ def document_of(stored: StoredRun) -> Document:
 
     manifest = stored.manifest
     if manifest.kind == "load" and manifest.measurement is not None:
-        return load_document(manifest, stored.requests())
+        return load_document(manifest, stored.requests(), _queue(stored))
     story = stored.file("tune.json")
     if story is None:
         raise TrituneError(
@@ -88,6 +89,19 @@ def document_of(stored: StoredRun) -> Document:
             slug="run-unreadable",
             hint="It was written by another version of tritune, or was damaged.",
         ) from error
+
+
+def _queue(stored: StoredRun) -> QueueBounds | None:
+    """What the counters say of the queue; None where they say nothing, or the configuration was not kept."""
+    from tritune.pbtxt.message import view_json
+    from tritune.twin.queue_bounds import queue_bounds
+
+    measurement, config = stored.manifest.measurement, stored.text("config/effective.json")
+    window = measurement.window if measurement else None
+    if config is None or window is None or not window.counters.success.count:
+        return None
+    view = view_json(config)
+    return None if view.ensemble_steps else queue_bounds(view, window)  # an ensemble has no queue of its own
 
 
 def write_document(out: Path, content: str, *, force: bool) -> None:

@@ -20,17 +20,22 @@ from tritune.report.content.document import (
 )
 from tritune.report.content.method import INTERVAL, cuts, doubts, sending
 from tritune.report.content.method import lateness as lateness_told
+from tritune.report.content.queue_parts import TITLE as QUEUE
+from tritune.report.content.queue_parts import queue_bounds_blocks
 from tritune.report.content.wording import LADDER, count, duration, errors, figure, sentence, share
 from tritune.stats.slo import judge
 from tritune.stats.trust import doubt
+from tritune.twin.queue_bounds import QueueBounds
 from tritune.units import NS_PER_US, format_duration, format_ms
 
 # As many batch sizes as a line of the first screen holds.
 MOST_SIZES = 5
 
 
-def load_document(manifest: Manifest, log: RequestLog | None = None) -> Document:
-    """One run as a document; the charts over time need the requests themselves.
+def load_document(
+    manifest: Manifest, log: RequestLog | None = None, queue: QueueBounds | None = None
+) -> Document:
+    """One run as a document; the charts over time need the requests themselves, `queue` the configuration.
 
     A run that was cut before anything was measured says just that.
     """
@@ -62,7 +67,7 @@ def load_document(manifest: Manifest, log: RequestLog | None = None) -> Document
         verdict=verdict,
         headline=headline,
         summary=tuple(summary),
-        sections=_sections(measurement, log, main),
+        sections=_sections(measurement, log, main, queue),
     )
 
 
@@ -137,7 +142,9 @@ def _batches(m: Measurement) -> str:
     return f"{', '.join(shown)} (mean {figure(evidence.mean_batch(m))})" if shown else "-"
 
 
-def _sections(m: Measurement, log: RequestLog | None, main: Clause | None) -> tuple[Section, ...]:
+def _sections(
+    m: Measurement, log: RequestLog | None, main: Clause | None, queue: QueueBounds | None
+) -> tuple[Section, ...]:
     time: list[Chart | None] = []
     sender: list[Block] = [Paragraph(lateness_told([m]))]
     if log is not None and len(log):
@@ -154,6 +161,7 @@ def _sections(m: Measurement, log: RequestLog | None, main: Clause | None) -> tu
         Section("Latency over time", tuple(c for c in time if c is not None)),
         Section("Latency by percentile", (ladder,) if ladder else ()),
         Section("What the server counted", tuple(c for c in server if c is not None)),
+        Section(QUEUE, queue_bounds_blocks(queue) if queue else ()),
         Section("The sender's own error", tuple(sender)),
         Section("How this was measured", (Bullets(notes),)),
     )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tritune.report.content.document import Block, Paragraph, Table
 from tritune.report.content.wording import NOTHING, figure, share
-from tritune.twin.parts import Part, QueueBounds, QueueParts
 from tritune.units import NS_PER_US, format_duration, format_ms
+
+if TYPE_CHECKING:  # the bounds of a run are shown without what a replay needs
+    from tritune.twin.parts import Part, QueueParts
+    from tritune.twin.queue_bounds import QueueBounds
 
 TITLE = "Where the time in the queue goes"
 _NAMES = (
@@ -16,6 +21,7 @@ _NAMES = (
 )
 # A part smaller than that of the queue is not worth a sentence.
 _WORTH_SAYING = 0.02
+_NOTHING_WAITS = "Nothing waits in the queue."
 
 
 def queue_parts_blocks(parts: QueueParts) -> tuple[Block, ...]:
@@ -30,7 +36,8 @@ def queue_parts_blocks(parts: QueueParts) -> tuple[Block, ...]:
 
 def queue_bounds_blocks(bounds: QueueBounds) -> tuple[Block, ...]:
     """What the counters alone say; for a run that nobody has replayed."""
-    lines = [_bounds_line(bounds), backlog_line(bounds)]
+    more = "`tritune simulate RUN` replays the run and says how the time is split."
+    lines = [_bounds_line(bounds), backlog_line(bounds), more]
     return (Paragraph(" ".join(line for line in lines if line)),)
 
 
@@ -40,9 +47,9 @@ def queue_parts_line(parts: QueueParts) -> str:
     idle, batch, stall, formed = parts.idle, parts.batch_wait, parts.stall, parts.formed_wait
     if idle is None or batch is None or stall is None or formed is None:
         return f"Where the time in the queue goes: cannot tell: {parts.refusal}. {_bounds_line(bounds)}"
-    queue = format_duration(bounds.queue_ns)
     if bounds.queue_ns < NS_PER_US:
-        return "Nothing waits in the queue."
+        return _NOTHING_WAITS
+    queue = format_duration(bounds.queue_ns)
     if idle.share < _WORTH_SAYING:
         line = f"Of {queue} in the queue, practically all passed while every instance was busy"
     else:
@@ -83,6 +90,8 @@ def _because(batch: Part, stall: Part) -> str:
 
 def _bounds_line(bounds: QueueBounds) -> str:
     queue, most = format_duration(bounds.queue_ns), format_duration(bounds.most_batch_wait_ns)
+    if bounds.queue_ns < NS_PER_US:
+        return _NOTHING_WAITS
     if bounds.most_batch_wait_ns <= 0:
         return f"Of {queue} in the queue, none can have passed waiting for the delay."
     if bounds.most_batch_wait_ns >= bounds.queue_ns:
