@@ -69,4 +69,5 @@ def _model(
         else (),
         triton_version=whole.triton_version,
         source=whole.source,
+        own_log=False,
     )

@@ -11,7 +11,7 @@ from tritune.errors import ExitCode, TrituneError
 from tritune.model.config import ServingConfig
 from tritune.model.profile import ArrivalFit, Figure, ObservedRanges, TwinProfile
 from tritune.model.requests import Kind
-from tritune.twin.calibrate import arrival_fit, calibrate_runs, rate_of, timing_of
+from tritune.twin.calibrate import calibrate_runs, rate_of, timing_of
 from tritune.twin.calibration_run import CalibrationRun
 from tritune.twin.chain import ChainPlay, HandOver, Served, simulate_chain
 from tritune.twin.ensemble_run import EnsembleRun
@@ -76,8 +76,10 @@ def calibrate_chain(run: EnsembleRun) -> ChainProfile:
     whole, plan = run.whole, wiring(run.whole.config)
     models = {model: _model_profile(run, model, calls=len(of)) for model, of in plan.models}
     last = whole.log.last_attempts()
-    planned = np.sort(last.planned_ns)
-    rate = rate_of(planned)
+    rate = rate_of(np.sort(last.planned_ns))
+    arrival = models[plan.models[0][0]].arrival
+    if arrival is None:
+        raise ValueError("a calibration from a run tells its arrivals")
     counters = whole.window.counters
     requests = counters.success.count
     ok = last.kind == Kind.OK
@@ -92,7 +94,7 @@ def calibrate_chain(run: EnsembleRun) -> ChainProfile:
         hand_over_ns=_hand_over(run, plan),
         spacing_ns=None,
         spread=None,
-        arrival=arrival_fit(planned),
+        arrival=arrival,
         observed=ObservedRanges(
             rates_per_s=(rate,),
             batch_sizes=(),
@@ -109,7 +111,7 @@ def calibrate_chain(run: EnsembleRun) -> ChainProfile:
     tried = [
         msgspec.structs.replace(profile, spacing_ns=Figure(share * wake), spread=spread) for share in SPACINGS
     ]
-    return min(tried, key=lambda one: _apart(run, one, behind))
+    return _late_as_measured(run, min(tried, key=lambda one: _apart(run, one, behind)))
 
 
 def served_of(
@@ -204,6 +206,15 @@ def _hand_over(run: EnsembleRun, plan: Wiring) -> Figure:
         stages = (counters.queue, counters.compute_input, counters.compute_infer, counters.compute_output)
         inside += sum(stage.ns for stage in stages) / counters.success.count
     return Figure((whole.mean_ns - inside) / len(plan.steps))
+
+
+def _late_as_measured(run: EnsembleRun, profile: ChainProfile) -> ChainProfile:
+    """The measured hand-over is less by what answers leave before their batch ends: put that back."""
+    if profile.hand_over_ns.source != "measured":
+        return profile
+    steps = [step for play in replay_chain(run, profile) for step in play.steps]
+    early = np.mean([(step.done_ns - step.answered_ns).mean() for step in steps]) + profile.hand_over.ns
+    return msgspec.structs.replace(profile, hand_over_ns=Figure(profile.hand_over_ns.value + float(early)))
 
 
 def _several(run: EnsembleRun, plan: Wiring) -> bool:
