@@ -116,7 +116,7 @@ def test_bounds_alone(bounds: QueueBounds, words: str) -> None:
 @pytest.mark.parametrize(
     ("backlog", "kind", "words"),
     [
-        (0.02, "none", "leaves nobody waiting"),
+        (0.02, "none", "leaves hardly anybody waiting"),
         (2.34, "some", "leaves 2.34 requests waiting"),
         (-1.5, "clumped", "in clumps"),
         (None, None, ""),
