@@ -65,7 +65,7 @@ def backlog_line(bounds: QueueBounds) -> str:
     if bounds.backlog is None:
         return ""
     if bounds.backlog_kind == "none":
-        return "A batch that starts leaves hardly anybody waiting: neither the largest batch nor the capacity binds."
+        return "A batch that starts leaves hardly anybody waiting: neither largest batch nor capacity bind."
     if bounds.backlog_kind == "some":
         return (
             f"A batch that starts leaves {figure(bounds.backlog)} requests waiting on average: the largest "
