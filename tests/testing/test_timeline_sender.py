@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from tritune.errors import TrituneError
-from tritune.testing.timelines.sender import send_all
+from tritune.testing.timelines.sender import Answer, send_all
 
 
 class Listener:
@@ -46,7 +46,8 @@ def listener(request: pytest.FixtureRequest) -> Iterator[Listener]:
 )
 def test_every_request_at_its_instant(listener: Listener) -> None:
     planned = [0, 30_000_000, 50_000_000]
-    assert send_all("127.0.0.1", listener.port, planned, [b"a", b"b", b"c"], timeout_s=5) == [503] * 3
+    answers = send_all("127.0.0.1", listener.port, planned, [b"a", b"b", b"c"], timeout_s=5)
+    assert answers == [Answer(503, b"abc")] * 3
     assert [data for data, _ in listener.got] == [b"a", b"b", b"c"]
     first, second, third = (at for _, at in listener.got)
     assert second - first >= 0.025

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from twin_play import behind_busy, config, even, ms, play
+from twin_play import BUSY_MS, LAZY, MS, behind_busy, config, even, ms, play
 
-from tritune.twin.simulate import Requests
-from tritune.twin.ties import ties
+from tritune.model.config import ServingConfig
+from tritune.twin.setting import setting_of
+from tritune.twin.simulate import Requests, simulate
+from tritune.twin.ties import batcher_first, ties
+from tritune.twin.timing import Timing
+from tritune.twin.variant import variant
 
 
 @pytest.mark.parametrize(("last_ms", "tied"), [(280, False), (299.5, True), (300.5, True), (310, False)])
@@ -35,3 +39,52 @@ def test_the_distance_can_be_chosen() -> None:
     done = behind_busy(config(0), [50, 100, 290])
     assert not ties(done).any()
     assert ties(done, within_ns=11_000_000)[1]
+
+
+FOUR = Requests(ms([0, 50, 50, 50, 100]))
+BUSY = {"batch_ends_ns": ms([BUSY_MS])}
+
+
+@pytest.mark.parametrize(
+    ("given", "marked"),
+    [
+        # V4: the wake filter holds the last request back; a batcher that is faster adds it to the three.
+        (config(1), [False, True, False]),
+        # Nothing is held back without a delay.
+        (config(0), [False, False]),
+        # All stay in the queue until the instance is free: that race is the lost wake-up.
+        (config(1, (), LAZY), [False, False]),
+        (config(dynamic=False), [False] * 5),
+    ],
+)
+def test_a_batch_that_a_faster_batcher_would_change_is_marked(
+    given: ServingConfig, marked: list[bool]
+) -> None:
+    assert batcher_first(setting_of(given), FOUR, even(5), **BUSY).tolist() == marked
+
+
+def test_a_batcher_that_waits_for_a_slot_cannot_be_faster() -> None:
+    # Two payloads of 1 (P = {1} closes each) fill R; two more requests wait in the queue.
+    done = play(config(0, (1,)), Requests(ms([0, 10, 20, 30, 40])), even(5), **BUSY)
+    assert (done.batch_requests == 1).all()
+    assert not batcher_first(
+        setting_of(config(0, (1,))), Requests(ms([0, 10, 20, 30, 40])), even(5), **BUSY
+    ).any()
+
+
+def test_a_variant_calls_what_replaces_a_rule_from_within_the_rules_too() -> None:
+    seen: list[int] = []
+
+    def replaced(rules: dict[str, object]) -> dict[str, object]:
+        def sleep(*event: object) -> None:
+            seen.append(event[2])  # type: ignore[arg-type]
+            rules["sleep"](*event)  # type: ignore[operator]
+
+        return {"sleep": sleep}
+
+    setting = setting_of(config(10))
+    timing = Timing((5.0 * MS,) * 9)
+    usual = simulate(setting, FOUR, timing)
+    watched = simulate(setting, FOUR, timing, run=variant(replaced))  # type: ignore[arg-type]
+    assert watched.batch.tolist() == usual.batch.tolist()
+    assert seen

@@ -8,6 +8,9 @@ from typing import Self
 import msgspec
 
 NEVER = -1
+# Why a request was refused (`ExecutedRequest.refusal`).
+QUEUE_FULL = "queue-full"
+TIMED_OUT = "timed-out"
 
 
 class PlannedRequest(msgspec.Struct, frozen=True):
@@ -43,7 +46,7 @@ class ExecutedRequest(msgspec.Struct, frozen=True):
     All instants are on one clock. `released_ns` is when the server had done with the request: the instance
     that ran its batch is free once the last of them is released. `batch` numbers the executions in the order
     of their start; a request that was refused or dropped has the batch NEVER and no instants of an execution.
-    Which instance ran it is not known: a trace does not say.
+    `refusal` then says why. Which instance ran it is not known: a trace does not say.
     """
 
     queue_start_ns: int
@@ -51,6 +54,7 @@ class ExecutedRequest(msgspec.Struct, frozen=True):
     compute_end_ns: int = NEVER
     released_ns: int = NEVER
     batch: int = NEVER
+    refusal: str = ""
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -71,15 +75,23 @@ class ExecutedTimeline(msgspec.Struct, frozen=True):
     requests: tuple[ExecutedRequest, ...]
 
     @classmethod
-    def of(cls, times: Iterable[tuple[int, int, int, int]]) -> Self:
+    def of(cls, times: Iterable[tuple[int, int, int, int]], refusals: Sequence[str] = ()) -> Self:
         """From (queue start, compute start, compute end, release) of each, NEVER for what did not happen.
+
+        `refusals`: why each was refused, empty where it was not; none given: nobody knows of any.
 
         Requests with the same compute start were one execution: all of them get the one set of timestamps
         that the backend took (semantics 3.5).
         """
         rows = tuple(times)
         starts = {start: n for n, start in enumerate(sorted({row[1] for row in rows if row[1] != NEVER}))}
-        return cls(tuple(ExecutedRequest(*row, starts.get(row[1], NEVER)) for row in rows))
+        why = refusals or ("",) * len(rows)
+        return cls(
+            tuple(
+                ExecutedRequest(*row, starts.get(row[1], NEVER), refusal)
+                for row, refusal in zip(rows, why, strict=True)
+            )
+        )
 
     @property
     def batches(self) -> tuple[Batch, ...]:

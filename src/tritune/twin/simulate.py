@@ -120,12 +120,14 @@ def simulate(
     draws: Draws | None = None,
     batch_ends_ns: Int64 | None = None,
     interpreted: bool = False,
+    run: Callable[..., None] | None = None,
 ) -> Simulated:
     """Play a load against a setting until every request has ended.
 
     The same arguments give the same columns. `draws` replaces what `seed` would draw. `batch_ends_ns`
     (replay): when the k-th batch in order of start really ended; later batches take `timing`.
     `interpreted` runs the rules uncompiled, a thousand times slower, with equal results.
+    `run` takes the place of `driver.run` (see `twin/variant.py`).
 
     Raises UsageError: bad-plan (instants not in order, or negative), bad-items, service-times-missing.
     """
@@ -145,7 +147,7 @@ def simulate(
     rules = rules_of(setting, timing.wake_ns)
     record = _empty_record(n)
     free_at = np.full(setting.instances, NEVER, np.int64)
-    run: Callable[..., None] = driver.run if interpreted else compiled()
+    run = run or (driver.run if interpreted else compiled())
     run(rules, new_state(rules, n), plan, speed, record, free_at)
     return _simulated(record, plan, planned, given_up, timing)
 

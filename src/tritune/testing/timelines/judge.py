@@ -3,49 +3,75 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
 from tritune.model.timeline import ExecutedTimeline, Timeline
-from tritune.testing.timelines.compare import Replay, is_tie, with_lost_wakeups
+from tritune.testing.timelines.compare import Replay, in_order, is_tie, refused, with_lost_wakeups
+from tritune.testing.timelines.nature import Nature, nature_of
 from tritune.twin.setting import Setting
+from tritune.units import NS_PER_MS
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """`identical`: every execution held the same requests, in the same order, fed with measured completions.
+    """`identical`: every execution held the same requests, in the same order, and the same requests were
+    refused for the same reasons, fed with measured arrivals and completions.
 
-    `tie`: the twin says that its batches change when one arrival or completion moves by up to 1 ms.
-    `lost_wakeups` counts those that the starts show, `identical_given_them` is the verdict with them fed too.
-    `differs` is the first execution that is not the same (-1: none), `real` and `twin` what it held.
+    `tie`: the twin says that a batch or a refusal changes when one arrival or completion moves by up to 1 ms.
+    `batcher_first`: or when the batcher is faster than an instance that has finished. `lost_wakeups` counts
+    those that the starts show, `identical_given_them` is the verdict with them fed too. `late_ms`: by how
+    much the requests reached the scheduler later than planned, the worst beside the first. `differs` is the
+    first execution that is not the same (-1: none), `real` and `twin` what it held; `refused_by_one` are the
+    requests that only one of both refused, or for another reason.
     """
 
     identical: bool
     tie: bool
+    batcher_first: bool
     lost_wakeups: int
     identical_given_them: bool
     batches: int
+    late_ms: float
+    nature: Nature
     differs: int = -1
     real: tuple[int, ...] = ()
     twin: tuple[int, ...] = ()
+    refused_by_one: tuple[int, ...] = ()
 
 
 def judge(setting: Setting, timeline: Timeline, executed: ExecutedTimeline) -> Judged:
     """The twin replays the timeline; see `compare` for what it is fed with."""
     replay = Replay.of(setting, timeline, executed)
+    simulated = replay.simulated()
     real = tuple(batch.requests for batch in executed.batches)
-    twin = replay.in_order(executed)
+    twin = in_order(replay.batches(simulated), executed)
+    refused_there, refused_here = refused(executed), replay.refusals(simulated)
     lost = with_lost_wakeups(replay, executed)
+    identical = twin == real and refused_there == refused_here
     judged = Judged(
-        identical=twin == real,
+        identical=identical,
         tie=is_tie(replay),
+        batcher_first=bool(replay.batcher_first().any()),
         lost_wakeups=len(lost.lost),
         identical_given_them=lost.matches(executed),
         batches=len(real),
+        late_ms=_late_ms(timeline, executed),
+        nature=nature_of(replay),
     )
-    if twin == real:
+    if identical:
         return judged
     at = next((k for k, (one, two) in enumerate(zip(real, twin, strict=False)) if one != two), len(real))
     return msgspec.structs.replace(
         judged,
-        differs=at,
+        differs=at if twin != real else -1,
         real=real[at] if at < len(real) else (),
         twin=twin[at] if at < len(twin) else (),
+        refused_by_one=tuple(
+            i for i in range(len(timeline.requests)) if refused_there.get(i) != refused_here.get(i)
+        ),
     )
+
+
+def _late_ms(timeline: Timeline, executed: ExecutedTimeline) -> float:
+    planned = np.array([request.planned_ns for request in timeline.requests])
+    late = np.array([request.queue_start_ns for request in executed.requests]) - planned
+    return float((late - late[0]).max() / NS_PER_MS)

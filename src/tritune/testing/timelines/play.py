@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Self
 
 import msgspec
@@ -11,18 +12,21 @@ import msgspec
 from tritune.embedded.server import RunningServer
 from tritune.errors import TrituneError
 from tritune.model.config import ServingConfig
-from tritune.model.timeline import NEVER, ExecutedTimeline, PlannedRequest, Timeline
-from tritune.testing.timelines.repository import MAX_BATCH_SIZE, MODEL, config_json
-from tritune.testing.timelines.sender import send_all
+from tritune.model.timeline import NEVER, QUEUE_FULL, TIMED_OUT, ExecutedTimeline, PlannedRequest, Timeline
+from tritune.testing.timelines.repository import MODEL, config_json
+from tritune.testing.timelines.sender import Answer, send_all
 from tritune.testing.timelines.undisturbed import undisturb
 from tritune.triton import connect
 from tritune.triton.address import Address, parse_url
 from tritune.triton.grpc import Grpc
+from tritune.triton.model_errors import first_line
 from tritune.triton.payload import http_request
 from tritune.triton.traces import RequestTrace, TraceFile, Tracing
 from tritune.units import NS_PER_MS, NS_PER_US
 
 _INSTANTS = ("QUEUE_START", "COMPUTE_START", "COMPUTE_END", "REQUEST_END")
+# How the server words its refusals; both are 503 (semantics 1.10).
+_REFUSALS = {b"Exceeds maximum queue size": QUEUE_FULL, b"Request timeout expired": TIMED_OUT}
 _LOAD_DEADLINE_S = 30.0
 _ANSWER_S = 10.0
 # The answer is sent before the trace is closed.
@@ -50,23 +54,29 @@ class Player:
         self._before = self._tracing.start()
         self._file = TraceFile(self._tracing.file())
         self._played = 0
+        self._loads = 0
 
-    def configure(self, config: ServingConfig) -> None:
-        """Load this configuration, wait until the old instances are gone, and run each instance once."""
+    def configure(self, config: ServingConfig, *, fresh: bool = False) -> None:
+        """Load this configuration, wait until the old instances are gone, and run each instance once.
+
+        `fresh`: with a new scheduler even where only the instance count changes, or nothing.
+        """
+        self._loads += fresh
         begin = time.monotonic()
-        self._server.load(MODEL, config_json(config), deadline_s=_LOAD_DEADLINE_S)
+        self._server.load(MODEL, config_json(config, self._loads), deadline_s=_LOAD_DEADLINE_S)
         self._server.wait_ready(MODEL, "1", deadline_s=_LOAD_DEADLINE_S)
         if time.monotonic() - begin > _IN_PLACE_S:
             time.sleep(_SETTLE_S)
         self.undisturbed = undisturb(self._pid)
         # An instance's first execution takes up to 50 ms more. Whole batches, at once: no instance is left.
-        wake = PlannedRequest(0, 100 * NS_PER_MS, items=MAX_BATCH_SIZE)
+        wake = PlannedRequest(0, 100 * NS_PER_MS, items=max(1, config.max_batch_size))
         self.play(Timeline((wake,) * config.instances))
 
     def play(self, timeline: Timeline) -> ExecutedTimeline:
         """What became of the timeline on the real server; instants are CLOCK_MONOTONIC ns.
 
-        Raises TrituneError (trace-incomplete) where not every request left a trace.
+        Raises TrituneError: trace-incomplete where not every request left a trace, timeline-cut where one
+        was not sent, or answered with an error that is no refusal by the queue's policy.
         """
         self._played += 1
         ids = [f"{self._played}-{i}" for i in range(len(timeline.requests))]
@@ -75,9 +85,10 @@ class Player:
             for name, request in zip(ids, timeline.requests, strict=True)
         ]
         planned = [request.planned_ns for request in timeline.requests]
-        send_all(self._address.host, self._address.port, planned, requests, timeout_s=_ANSWER_S)
+        answers = send_all(self._address.host, self._address.port, planned, requests, timeout_s=_ANSWER_S)
+        refusals = [_refusal(answer) for answer in answers]
         found = self._traces(set(ids))
-        return ExecutedTimeline.of(_times(found[name].at_ns) for name in ids)
+        return ExecutedTimeline.of((_times(found[name].at_ns) for name in ids), refusals)
 
     def close(self) -> None:
         """Put the trace settings back and close the connections."""
@@ -109,6 +120,18 @@ class Player:
 def _times(at_ns: Mapping[str, int]) -> tuple[int, int, int, int]:
     queued, start, end, released = (at_ns.get(name, NEVER) for name in _INSTANTS)
     return queued, start, end, released
+
+
+def _refusal(answer: Answer) -> str:
+    if answer.status == HTTPStatus.OK:
+        return ""
+    for words, refusal in _REFUSALS.items():
+        if words in answer.body:
+            return refusal
+    raise TrituneError(
+        f"the timeline was cut: a request was answered {answer.status}, {first_line(answer.body.decode())}",
+        slug="timeline-cut",
+    )
 
 
 def _request(address: Address, name: str, request: PlannedRequest) -> bytes:

@@ -20,50 +20,63 @@ def serving_config(
     max_queue_size: int = 0,
     priority_levels: int = 0,
     default_timeout_us: int = 0,
+    allow_timeout_override: bool = False,
+    level_policies: tuple[tuple[int, QueuePolicy], ...] = (),
+    max_batch_size: int = MAX_BATCH_SIZE,
     shape_checked: bool = False,
+    ragged: bool = False,
     dynamic: bool = True,
 ) -> ServingConfig:
-    """A configuration of the model MODEL; with `shape_checked` its input has a variable dimension."""
+    """A configuration of the model MODEL; the default priority level is the lowest one.
+
+    With `shape_checked` or `ragged` its input has a variable dimension. Without a batch dimension
+    (max_batch_size 0) the input keeps the two dimensions that requests are sent with.
+    """
     batching = DynamicBatching(
         preferred_batch_size=preferred,
         max_queue_delay_microseconds=delay_us,
         priority_levels=priority_levels,
+        default_priority_level=priority_levels,
         default_queue_policy=QueuePolicy(
-            max_queue_size=max_queue_size, default_timeout_microseconds=default_timeout_us
+            max_queue_size=max_queue_size,
+            default_timeout_microseconds=default_timeout_us,
+            allow_timeout_override=allow_timeout_override,
         ),
+        priority_queue_policy=level_policies,
     )
+    rows = () if max_batch_size else (1,)
+    width = -1 if shape_checked or ragged else 1
     return ServingConfig(
         name=MODEL,
         backend="python",
-        max_batch_size=MAX_BATCH_SIZE,
+        max_batch_size=max_batch_size,
         dynamic_batching=batching if dynamic else None,
         instance_group=(InstanceGroup(kind="KIND_CPU", count=instances),),
-        input=(TensorSpec("x", "FP32", (-1 if shape_checked else 1,)),),
-        output=(TensorSpec("y", "FP32", (1,)),),
+        input=(TensorSpec("x", "FP32", (*rows, width), allow_ragged_batch=ragged),),
+        output=(TensorSpec("y", "FP32", (*rows, 1)),),
     )
 
 
-def config_json(config: ServingConfig) -> str:
-    """The complete ModelConfig for a load; the default priority level is the lowest one."""
+def config_json(config: ServingConfig, load: int = 0) -> str:
+    """The complete ModelConfig for a load; another number `load` makes it another one, loaded in full."""
     whole: dict[str, Any] = {
         "name": config.name,
         "backend": config.backend,
         "max_batch_size": config.max_batch_size,
-        "input": [_tensor(spec) for spec in config.input],
+        "input": [_input(spec) for spec in config.input],
         "output": [_tensor(spec) for spec in config.output],
         "instance_group": [{"kind": group.kind, "count": group.count} for group in config.instance_group],
+        "parameters": {"load": {"string_value": str(load)}},
     }
     if (block := config.dynamic_batching) is not None:
-        policy = block.default_queue_policy
         whole["dynamic_batching"] = {
             "preferred_batch_size": list(block.preferred_batch_size),
             "max_queue_delay_microseconds": block.max_queue_delay_microseconds,
             "priority_levels": block.priority_levels,
-            "default_priority_level": block.priority_levels,
-            "default_queue_policy": {
-                "max_queue_size": policy.max_queue_size,
-                "default_timeout_microseconds": policy.default_timeout_microseconds,
-                "allow_timeout_override": policy.allow_timeout_override,
+            "default_priority_level": block.default_priority_level,
+            "default_queue_policy": _policy(block.default_queue_policy),
+            "priority_queue_policy": {
+                str(level): _policy(policy) for level, policy in block.priority_queue_policy
             },
         }
     return json.dumps(whole)
@@ -88,3 +101,15 @@ def write_repository(folder: Path) -> Path:
 
 def _tensor(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "data_type": f"TYPE_{spec.datatype}", "dims": list(spec.dims)}
+
+
+def _input(spec: TensorSpec) -> dict[str, Any]:
+    return _tensor(spec) | {"allow_ragged_batch": spec.allow_ragged_batch}
+
+
+def _policy(policy: QueuePolicy) -> dict[str, Any]:
+    return {
+        "max_queue_size": policy.max_queue_size,
+        "default_timeout_microseconds": policy.default_timeout_microseconds,
+        "allow_timeout_override": policy.allow_timeout_override,
+    }

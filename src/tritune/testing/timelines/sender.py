@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+import msgspec
+
 from tritune.errors import TrituneError
 from tritune.load.priority import at_once
 from tritune.load.quiet import quiet
@@ -20,10 +22,17 @@ _SPIN_NS = 50_000
 _LEAD_NS = 5_000_000
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """The HTTP status and the body."""
+
+    status: int
+    body: bytes
+
+
 def send_all(
     host: str, port: int, planned_ns: Sequence[int], requests: Sequence[bytes], *, timeout_s: float
-) -> list[int]:
-    """Each request on a connection of its own, planned_ns after the start; the HTTP status of each answer.
+) -> list[Answer]:
+    """Each request on a connection of its own, planned_ns after the start; the answers to them.
 
     Raises TrituneError (timeline-cut) where a connection breaks or an answer does not come in time.
     """
@@ -40,7 +49,7 @@ def send_all(
                 for peer, at_ns, data in zip(peers, planned_ns, requests, strict=True):
                     _sleep_until(begin + at_ns)
                     peer.sendall(data)
-            return [_status(peer) for peer in peers]
+            return [_answer(peer) for peer in peers]
         except OSError as error:
             raise TrituneError(f"the timeline was cut: {error}", slug="timeline-cut") from error
 
@@ -51,7 +60,7 @@ def _sleep_until(instant_ns: int) -> None:
             time.sleep((left_ns - _SPIN_NS) / 1e9)
 
 
-def _status(peer: socket.socket) -> int:
+def _answer(peer: socket.socket) -> Answer:
     with peer.makefile("rb") as answer:
         words = answer.readline().split(b" ", 2)
         if len(words) < 2:
@@ -61,5 +70,4 @@ def _status(peer: socket.socket) -> int:
             name, _, value = line.partition(b":")
             if name == b"content-length":
                 length = int(value)
-        answer.read(length)
-    return int(words[1])
+        return Answer(int(words[1]), answer.read(length))
