@@ -119,7 +119,7 @@ def test_what_a_tick_raises_reaches_the_caller(engine, responder):
 def test_a_server_that_goes_away_ends_the_run_and_the_log_is_kept(engine, own_responder):
     shots = [own_responder.shot("exit" if i == 100 else "delay/1") for i in range(5000)]
     outcome = engine.open_loop(
-        own_responder.target, constant(500, 10), shots, timeout_ns=5 * SECOND, max_in_flight=1000
+        own_responder.target, constant(500, 10), shots, timeout_ns=30 * SECOND, max_in_flight=1000
     )
     assert outcome.cut == GONE
     assert outcome.log.errors_by_kind().keys() == {"connection"}
@@ -128,6 +128,15 @@ def test_a_server_that_goes_away_ends_the_run_and_the_log_is_kept(engine, own_re
     refused = outcome.log.sent_ns == -1
     assert refused.sum() >= 15
     assert (outcome.log.done_ns[refused] >= outcome.log.planned_ns[refused]).all()
+
+
+def test_connections_that_are_refused_in_the_same_instant_all_fail_at_once(engine, own_responder):
+    planned = np.array([0] + [SECOND // 4] * 15 + [SECOND // 2] * 15)
+    shots = [own_responder.shot("exit")]
+    outcome = engine.open_loop(
+        own_responder.target, planned, shots, timeout_ns=20 * SECOND, max_in_flight=1000
+    )
+    assert outcome.log.errors_by_kind() == {"connection": 31}
 
 
 def test_one_mass_reset_is_not_the_end_of_a_server(engine, responder):

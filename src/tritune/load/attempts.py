@@ -62,6 +62,7 @@ class Attempts:
         self._open: set[Connection] = set()
         self._waiting: deque[int] = deque()
         self._opening: dict[asyncio.Task[None], None] = {}  # a set in the order of insertion
+        self._closing: set[asyncio.Task[None]] = set()  # cancelled, but not at their end yet
         self._oldest = 0
         self._streak = 0
         self._streak_began = 0
@@ -104,21 +105,34 @@ class Attempts:
     def _open_one(self) -> None:
         task = self._loop.create_task(self._connect())
         self._opening[task] = None
-        task.add_done_callback(lambda opened: self._opening.pop(opened, None))
+        task.add_done_callback(self._ended_opening)
 
     async def _connect(self) -> None:
         assert self._endpoint is not None  # noqa: S101 - `use` comes before `launch`
         try:
             connection = await self._endpoint.connect(lambda: Connection(self))
         except OSError as error:
+            self._decided()
             if error.errno in _CLIENT_IS_FULL:
                 self.stop(f"this machine can open no more connections ({error.strerror})")
             # Its own request fails, unless a connection that became free has taken that one meanwhile.
-            if len(self._waiting) >= len(self._opening):
+            if len(self._waiting) > len(self._opening):
                 self._fail(self._waiting.popleft(), time.monotonic_ns())
             return
+        self._decided()
         self.opened += 1
         self._offer(connection)
+
+    def _decided(self) -> None:
+        """Called by an opening that has its outcome. It leaves at once and not when its task has ended: of
+        several that fail in one round of the loop, the later ones would still count on the earlier ones."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - `_connect` runs as a task
+        self._opening.pop(task, None)
+
+    def _ended_opening(self, task: asyncio.Task[None]) -> None:
+        self._opening.pop(task, None)
+        self._closing.discard(task)
 
     def _offer(self, connection: Connection) -> None:
         if not connection.usable:
@@ -215,13 +229,18 @@ class Attempts:
         if self._timer is not None:
             self._timer.cancel()
         for task in tuple(self._opening):
-            task.cancel()
+            self._give_up_opening(task)
         for connection in tuple(self._open):
             connection.abort()
         for _ in range(100):  # the loop closes the sockets in its next rounds
-            if not self._open and not self._opening:
+            if not self._open and not self._closing:
                 return
             await asyncio.sleep(0.001)
+
+    def _give_up_opening(self, task: asyncio.Task[None]) -> None:
+        del self._opening[task]
+        self._closing.add(task)
+        task.cancel()
 
     # Timeouts: rows are due in order, so the oldest unsettled one is the next to expire
 
@@ -246,7 +265,7 @@ class Attempts:
         now = time.monotonic_ns()
         while self._waiting and self._waiting[0] < row:
             if self._opening:  # one that hangs, too: hung ones would pile up
-                next(iter(self._opening)).cancel()
+                self._give_up_opening(next(iter(self._opening)))
             self._settle(self._waiting.popleft(), now, Kind.TIMEOUT)
         for connection in tuple(self._open):
             carried = connection.row
