@@ -1,4 +1,8 @@
-"""Fixtures for tests that talk to the real Triton (mark them `live`). Servers die with the test process."""
+"""Fixtures for tests that talk to the real Triton (mark them `live`). Servers die with the test process.
+
+A run of the tests must say the same on every machine and every day: hypothesis tries the same examples each
+time and sets no limit to their duration. To look for new ones: `pytest --hypothesis-profile=default`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tritune.embedded.environment import ensure_environment
 from tritune.embedded.layout import Environment
@@ -14,6 +19,11 @@ from tritune.embedded.server import RunningServer, start, stop
 from tritune.scenarios import load_scenario, materialise, scenario_names
 
 StartTriton = Callable[..., RunningServer]
+
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")
