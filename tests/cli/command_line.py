@@ -83,5 +83,6 @@ def serve(
     monkeypatch.setattr("tritune.cli.wiring.connect", lambda *_, **__: served)
     monkeypatch.setattr("tritune.cli.wiring.instruments", instruments)
     monkeypatch.setattr("tritune.cli.session.instruments", instruments)
-    monkeypatch.setattr("tritune.cli.wiring.RealClock", lambda: clock)
+    for module in ("tritune.cli.wiring", "tritune.clock"):
+        monkeypatch.setattr(f"{module}.RealClock", lambda: clock)
     return served

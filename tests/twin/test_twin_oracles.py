@@ -18,9 +18,15 @@ N = 400_000
 LAZY = (Policy(max_queue_size=10**9),)
 
 
+def exponential(seed: int, count: int = N) -> np.ndarray:
+    """Independent, of mean 1. Seeds 2k and 2k + 1 are antithetic (u and 1 - u): where one path has a burst
+    the other has a lull, so the mean of the two strays far less than that of two independent ones."""
+    uniform = np.random.default_rng(seed // 2).random(count)
+    return -np.log(1 - uniform) if seed % 2 else -np.log(np.maximum(uniform, 2.0**-60))
+
+
 def poisson(rate_per_s: float, count: int = N, seed: int = 1) -> np.ndarray:
-    gaps = np.random.default_rng(seed).exponential(1e9 / rate_per_s, count)
-    return np.cumsum(gaps).astype(np.int64)
+    return np.cumsum(exponential(seed, count) * (1e9 / rate_per_s)).astype(np.int64)
 
 
 def settled(simulated: Simulated, values: np.ndarray) -> np.ndarray:
@@ -29,12 +35,12 @@ def settled(simulated: Simulated, values: np.ndarray) -> np.ndarray:
 
 
 def mean_wait_ns(
-    setting: Setting, timing: Timing, rate_per_s: float, runs: int, noise: np.ndarray | None = None
+    setting: Setting, timing: Timing, rate_per_s: float, runs: int, *, noisy: bool = False
 ) -> float:
-    """Queue time over several independent runs: near saturation one run says little about the mean."""
+    """Queue time over several runs: near saturation one run says little about the mean."""
     means = []
     for seed in range(runs):
-        draws = None if noise is None else Draws(noise=np.roll(noise, 7919 * seed))
+        draws = Draws(noise=exponential(1000 + seed)) if noisy else None
         done = simulate(setting, Requests(poisson(rate_per_s, seed=seed)), timing, draws=draws)
         means.append(settled(done, done.queue_ns()).mean())
     return float(np.mean(means))
@@ -60,16 +66,17 @@ def inoue_mean_ns(rate: float) -> float:
     rows = law.pmf(np.arange(largest + 1)[None, :], (rate / 1e9 * (ALPHA * sizes + TAU))[:, None])
     chain = rows[:, 1:]
     chain[:, 0] += rows[:, 0]
-    share = np.full(largest, 1 / largest)
-    for _ in range(3000):
-        share = share @ chain
-        share /= share.sum()
+    chain /= chain.sum(axis=1, keepdims=True)
+    # share = share @ chain and sum(share) = 1; one of the balance equations says nothing new.
+    equations = chain.T - np.eye(largest)
+    equations[0] = 1
+    share = np.linalg.solve(equations, np.eye(largest)[0])
     la, mean, square = rate / 1e9, share @ sizes, share @ sizes**2
     return float(ALPHA + TAU + (1 + 2 * la * ALPHA) * (square - mean) / (2 * la * mean))
 
 
 @pytest.mark.parametrize("eager", [True, False])
-@pytest.mark.parametrize(("load", "runs"), [(0.3, 2), (0.5, 4), (0.8, 12), (0.9, 40)])
+@pytest.mark.parametrize(("load", "runs"), [(0.3, 2), (0.5, 2), (0.8, 4), (0.9, 12)])
 def test_inoue(load: float, runs: int, eager: bool) -> None:
     largest = 4096
     rate = load / ALPHA * 1e9
@@ -84,7 +91,7 @@ def test_inoue(load: float, runs: int, eager: bool) -> None:
     assert mean == pytest.approx(inoue_bound_ns(rate), rel=0.015)
 
 
-@pytest.mark.parametrize(("load", "runs"), [(0.3, 3), (0.6, 6), (0.8, 20)])
+@pytest.mark.parametrize(("load", "runs"), [(0.3, 2), (0.6, 4), (0.8, 14)])
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_m_d_1(load: float, runs: int, dynamic: bool) -> None:
     service = 5 * MS
@@ -93,13 +100,12 @@ def test_m_d_1(load: float, runs: int, dynamic: bool) -> None:
     assert wait == pytest.approx(load * service / (2 * (1 - load)), rel=0.01)
 
 
-@pytest.mark.parametrize(("servers", "load", "runs"), [(1, 0.5, 10), (2, 0.7, 20), (4, 0.8, 30)])
+@pytest.mark.parametrize(("servers", "load", "runs"), [(1, 0.5, 4), (2, 0.7, 10), (4, 0.8, 28)])
 def test_m_m_c(servers: int, load: float, runs: int) -> None:
     service = 5 * MS
     offered = servers * load
     setting = Setting(instances=servers, max_batch_size=1, dynamic=True, preferred=(1,))
-    noise = np.random.default_rng(100).exponential(1.0, N)
-    wait = mean_wait_ns(setting, Timing((0.0, float(service))), offered / service * 1e9, runs, noise)
+    wait = mean_wait_ns(setting, Timing((0.0, float(service))), offered / service * 1e9, runs, noisy=True)
     top = offered**servers / math.factorial(servers) / (1 - load)
     erlang_c = top / (sum(offered**k / math.factorial(k) for k in range(servers)) + top)
     expected = erlang_c * service / (servers - offered)

@@ -95,8 +95,18 @@ def cases(draw: st.DrawFn, *, plain: bool = False) -> Case:
 
 @settings(max_examples=300, deadline=None)
 @given(cases())
-def test_every_request_ends_once_and_every_batch_is_made_of_requests(case: Case) -> None:
+def test_the_laws_of_every_run(case: Case) -> None:
+    """All of them on the same runs: to draw a case takes longer than to play it and to check it."""
     done = case.play()
+    every_request_ends_once_and_every_batch_is_made_of_requests(case, done)
+    batches_respect_time_size_shape_and_instances(case, done)
+    first_in_first_out_within_a_level(case, done)
+    queue_parts_are_not_negative_and_add_up(case, done)
+    refusals_have_a_reason(case, done)
+    assert_same(done, simulate(case.setting, case.load, case.timing, seed=case.seed))
+
+
+def every_request_ends_once_and_every_batch_is_made_of_requests(case: Case, done: Simulated) -> None:
     executed = done.batch >= 0
     assert (executed == (done.start_ns >= 0)).all()
     assert (executed == np.isin(done.outcome, [Outcome.OK, Outcome.ABANDONED])).all()
@@ -110,10 +120,7 @@ def test_every_request_ends_once_and_every_batch_is_made_of_requests(case: Case)
     assert (np.diff(done.batch_start_ns) >= 0).all()
 
 
-@settings(max_examples=300, deadline=None)
-@given(cases())
-def test_batches_respect_time_size_shape_and_instances(case: Case) -> None:
-    done = case.play()
+def batches_respect_time_size_shape_and_instances(case: Case, done: Simulated) -> None:
     executed = done.batch >= 0
     assert (done.arrived_ns[executed] <= done.joined_ns[executed]).all()
     assert (done.joined_ns[executed] <= done.start_ns[executed]).all()
@@ -130,20 +137,14 @@ def test_batches_respect_time_size_shape_and_instances(case: Case) -> None:
         assert (done.batch_start_ns[mine][1:] >= free[:-1]).all()
 
 
-@settings(max_examples=200, deadline=None)
-@given(cases())
-def test_first_in_first_out_within_a_level(case: Case) -> None:
-    done = case.play()
+def first_in_first_out_within_a_level(case: Case, done: Simulated) -> None:
     for level in range(case.setting.priority_levels + 1):
         mine = (done.batch >= 0) & (case.level == level)
         assert (np.diff(done.start_ns[mine]) >= 0).all()
         assert (np.diff(done.joined_ns[mine]) >= 0).all()
 
 
-@settings(max_examples=200, deadline=None)
-@given(cases())
-def test_queue_parts_are_not_negative_and_add_up(case: Case) -> None:
-    done = case.play()
+def queue_parts_are_not_negative_and_add_up(case: Case, done: Simulated) -> None:
     executed = done.batch >= 0
     parts = (done.batch_wait_ns, done.stall_ns, done.busy_wait_ns, done.formed_wait_ns)
     assert all((part[executed] >= 0).all() for part in parts)
@@ -155,10 +156,7 @@ def test_queue_parts_are_not_negative_and_add_up(case: Case) -> None:
     assert (done.batch_wait_ns[executed] <= limit).all()
 
 
-@settings(max_examples=200, deadline=None)
-@given(cases())
-def test_refusals_have_a_reason(case: Case) -> None:
-    done = case.play()
+def refusals_have_a_reason(case: Case, done: Simulated) -> None:
     policy = [Policy(), *case.setting.policies] if case.setting.priority_levels else case.setting.policies
     level = case.level if case.setting.priority_levels else np.zeros(len(done.batch), int)
     own = np.broadcast_to(case.load.timeout_ns, len(done.batch))
@@ -185,9 +183,3 @@ def test_no_instance_idles_while_requests_wait_in_eager_mode_without_delay(case:
     done = case.play()
     assert (done.batch_wait_ns == 0).all()
     assert (done.stall_ns == 0).all()
-
-
-@settings(max_examples=100, deadline=None)
-@given(cases())
-def test_the_same_seed_gives_the_same_columns(case: Case) -> None:
-    assert_same(case.play(), simulate(case.setting, case.load, case.timing, seed=case.seed))
