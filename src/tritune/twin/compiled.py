@@ -12,21 +12,33 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from tritune.twin import driver, rules
+from tritune.twin import clients, driver, rules
 
 # Nothing is allocated while a simulation runs, so arrays need no counting of references (_nrt); all rules
 # become one function (forceinline). Together eight times faster than numba's defaults.
 _FAST: dict[str, Any] = {"_nrt": False, "forceinline": True}
-# Only `run` is called from Python; leaving the others without an entrance halves the time to compile.
+# Only the two `run` are called from Python; an entrance less per function halves the time to compile.
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-@cache
 def compiled() -> Callable[..., None]:
     """`driver.run`, compiled; in a fresh installation its first call takes 10 to 30 s."""
+    run: Callable[..., None] = _namespace()["run"]
+    return run
+
+
+def compiled_clients() -> Callable[..., None]:
+    """`clients.run_clients`, compiled by its first call: 5 s more that loads without clients do not need."""
+    run: Callable[..., None] = _namespace()["run_clients"]
+    return run
+
+
+@cache
+def _namespace() -> dict[str, Any]:
+    """All functions by name, each compiled by its first call; both entrances share the rules."""
     import numba
 
-    namespace: dict[str, Any] = {**vars(rules), **vars(driver)}
+    namespace = _together(vars(rules), vars(driver), vars(clients))
     functions = [f for f in namespace.values() if isinstance(f, FunctionType)]
     stamp = _stamp(functions, namespace)
     for function in _callees_first(functions):
@@ -35,16 +47,27 @@ def compiled() -> Callable[..., None]:
         # numba's files know the source file of this one function only. The stamp in their names keeps it
         # from using machine code that was made from other rules or constants.
         clone.__qualname__ = f"{function.__name__}_{stamp:08x}"
+        called = function in (driver.run, clients.run_clients)
         namespace[function.__name__] = (
-            _entrance(numba, clone) if function is driver.run else numba.njit(**_FAST, **_INNER)(clone)
+            _entrance(numba, clone) if called else numba.njit(**_FAST, **_INNER)(clone)
         )
-    run: Callable[..., None] = namespace["run"]
-    return run
+    return namespace
+
+
+def _together(*modules: dict[str, Any]) -> dict[str, Any]:
+    """One namespace for all modules; a name of ours must mean the same in each of them."""
+    together: dict[str, Any] = {}
+    for names in modules:
+        for name, meaning in names.items():
+            if not name.startswith("__") and together.get(name, meaning) != meaning:
+                raise ImportError(f"{name} means two things in the modules that are compiled")
+            together[name] = meaning
+    return together
 
 
 def _entrance(numba: Any, function: FunctionType) -> Any:
     try:
-        return numba.njit(cache=True, **_FAST)(function)
+        return numba.njit(cache=True, nogil=True, **_FAST)(function)
     except RuntimeError:  # no folder that machine code could be kept in
         return numba.njit(**_FAST)(function)
 

@@ -118,6 +118,38 @@ def begin(rules: Rules, st: State, now: int, speed: Speed, record: Record, free_
     return st.payload[p, REQUESTS]
 
 
+def accept(
+    rules: Rules, st: State, plan: Plan, record: Record, now: int, row: int, q: int, cancelled_at_ns: int
+) -> int:
+    """Planned request q arrives at the scheduler, as this row; when the timer is due."""
+    st.request[row, ITEMS] = plan.items[q]
+    st.request[row, SHAPE] = plan.shape[q]
+    st.request[row, CANCELLED_AT] = cancelled_at_ns
+    due = arrival(rules, st, now, row, plan.level[q], plan.timeout_ns[q])
+    record.batch_wait_ns[row] -= st.s[DELAY_CLOCK]
+    record.busy_wait_ns[row] -= st.s[BUSY_CLOCK]
+    return due
+
+
+def refuse(st: State, record: Record, now: int, j: int) -> int:
+    """Note the j-th of those that are answered without execution now; its row."""
+    row = st.dropped[j, 0]
+    record.outcome[row] = st.dropped[j, 1]
+    record.done_ns[row] = now
+    record.batch_wait_ns[row] += st.s[DELAY_CLOCK]
+    record.busy_wait_ns[row] += st.s[BUSY_CLOCK]
+    return row
+
+
+def first_to_free(free_at: Int64) -> int:
+    """The instance that becomes free first; the lowest number of several."""
+    first = 0
+    for j in range(1, free_at.shape[0]):
+        if free_at[j] < free_at[first]:
+            first = j
+    return first
+
+
 def run(rules: Rules, st: State, plan: Plan, speed: Speed, record: Record, free_at: Int64) -> None:
     """Simulate until every request is done or refused."""
     n = plan.arrive_ns.shape[0]
@@ -133,20 +165,16 @@ def run(rules: Rules, st: State, plan: Plan, speed: Speed, record: Record, free_
         frees = free_at[first_free]
         if arrives <= frees and arrives <= due:
             now = arrives
-            r = arrived
+            due = accept(rules, st, plan, record, now, arrived, arrived, plan.cancelled_at_ns[arrived])
             arrived += 1
-            st.request[r, ITEMS] = plan.items[r]
-            st.request[r, SHAPE] = plan.shape[r]
-            st.request[r, CANCELLED_AT] = plan.cancelled_at_ns[r]
-            due = arrival(rules, st, now, r, plan.level[r], plan.timeout_ns[r])
-            record.batch_wait_ns[r] -= st.s[DELAY_CLOCK]
-            record.busy_wait_ns[r] -= st.s[BUSY_CLOCK]
         elif frees <= due:
             now = frees
             i = first_free
             if closed:
+                # Not before those that a refusal has brought in between.
+                again = max(now, now - speed.turnaround_ns + plan.again_ns, plan.arrive_ns[ready - 1])
                 for _ in range(min(st.payload[st.running[i], REQUESTS], n - ready)):
-                    plan.arrive_ns[ready] = max(now, now - speed.turnaround_ns + plan.again_ns)
+                    plan.arrive_ns[ready] = again
                     ready += 1
             free_at[i] = NEVER
             due = completion(rules, st, now, i, speed.lost[completed])
@@ -158,17 +186,10 @@ def run(rules: Rules, st: State, plan: Plan, speed: Speed, record: Record, free_
             finished += begin(rules, st, now, speed, record, free_at, st.started[j])
         st.s[STARTED] = 0
         for j in range(st.s[DROPPED]):
-            r = st.dropped[j, 0]
-            record.outcome[r] = st.dropped[j, 1]
-            record.done_ns[r] = now
-            record.batch_wait_ns[r] += st.s[DELAY_CLOCK]
-            record.busy_wait_ns[r] += st.s[BUSY_CLOCK]
+            refuse(st, record, now, j)
             finished += 1
             if closed and ready < n:
                 plan.arrive_ns[ready] = now + plan.again_ns
                 ready += 1
         st.s[DROPPED] = 0
-        first_free = 0
-        for j in range(1, rules.instances):
-            if free_at[j] < free_at[first_free]:
-                first_free = j
+        first_free = first_to_free(free_at)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import IntEnum
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,25 +11,20 @@ import numpy.typing as npt
 
 from tritune.errors import UsageError
 from tritune.model.client import ClientPolicy
-from tritune.model.requests import Floats, Int64
-from tritune.twin import driver
-from tritune.twin.compiled import compiled
+from tritune.model.requests import Bools, Int64
+from tritune.twin import clients, driver
+from tritune.twin.client_plan import acts, client_plan
+from tritune.twin.clients import GIVEN_UP, SENT, Clients
+from tritune.twin.compiled import compiled, compiled_clients
 from tritune.twin.driver import Plan, Record, Speed
 from tritune.twin.setting import Setting, rules_of
-from tritune.twin.state import CANCELLED, NEVER, QUEUE_FULL, TIMED_OUT, new_state
+from tritune.twin.simulated import Outcome, Simulated
+from tritune.twin.state import NEVER, new_state
 from tritune.twin.timing import Draws, Timing, draw, lost_wakeups
 
+__all__ = ["ClosedLoop", "Load", "Outcome", "Requests", "Simulated", "simulate"]
+
 Column = npt.ArrayLike
-
-
-class Outcome(IntEnum):
-    """How a request ended at the server; ABANDONED: executed, but its client had given up."""
-
-    OK = 0
-    QUEUE_FULL = QUEUE_FULL
-    TIMED_OUT = TIMED_OUT
-    CANCELLED = CANCELLED
-    ABANDONED = 4
 
 
 @dataclass(frozen=True)
@@ -40,7 +34,7 @@ class Requests:
     shape: shape class, equal numbers may share a batch. priority: as sent (0 = none). timeout_ns: the
     request's own timeout (0 = none). give_up_ns: the client leaves so long after the planned instant
     (0 = never); `cancels`: the server hears of it (gRPC), otherwise it executes the request all the same.
-    client: what all clients do about timeouts and refusals.
+    client: what all clients do about timeouts and refusals; not beside give_up_ns.
     """
 
     planned_ns: Column
@@ -55,60 +49,19 @@ class Requests:
 
 @dataclass(frozen=True)
 class ClosedLoop:
-    """`count` requests, `concurrency` at a time; each answer brings the next after `pause_ns`."""
+    """`count` requests, `concurrency` at a time; the end of each brings the next after `pause_ns`.
+
+    With a client that gives up or retries, the end is that of the request, not of an attempt.
+    """
 
     concurrency: int
     count: int
     pause_ns: int = 0
     items: Column = 1
+    client: ClientPolicy | None = None
 
 
 Load = Requests | ClosedLoop
-
-
-@dataclass(frozen=True)
-class Simulated:
-    """Columns, ns. Per request (in order of arrival): planned_ns = the client's instant, arrived_ns at the
-    scheduler, start_ns and server_done_ns of its execution (start -1 where it had none; done is then the
-    answer's instant), done_ns at the client, batch number or -1, outcome (`Outcome`).
-
-    Queue parts of an executed request, which add up to start - arrived: batch_wait_ns (an instance idle,
-    because of the delay), stall_ns (an instance idle, nothing justifies it: lost and slow wake-ups),
-    busy_wait_ns (all busy, in Q), formed_wait_ns (all busy, in a formed payload).
-
-    Per batch, in order of start: batch_start_ns, batch_done_ns, batch_items, batch_requests, batch_instance.
-    """
-
-    planned_ns: Int64
-    arrived_ns: Int64
-    joined_ns: Int64
-    start_ns: Int64
-    server_done_ns: Int64
-    done_ns: Int64
-    batch: Int64
-    outcome: Int64
-    items: Int64
-    batch_wait_ns: Int64
-    stall_ns: Int64
-    busy_wait_ns: Int64
-    formed_wait_ns: Int64
-    batch_start_ns: Int64 = field(repr=False)
-    batch_done_ns: Int64 = field(repr=False)
-    batch_items: Int64 = field(repr=False)
-    batch_requests: Int64 = field(repr=False)
-    batch_instance: Int64 = field(repr=False)
-
-    def latency_ns(self) -> Floats:
-        """Per request: done - planned; infinite where it failed or its client had given up."""
-        latency = (self.done_ns - self.planned_ns).astype(np.float64)
-        latency[self.outcome != Outcome.OK] = np.inf
-        return latency
-
-    def queue_ns(self) -> Int64:
-        """Per executed request: start - arrived, as Triton counts queue time."""
-        executed = self.start_ns >= 0
-        queue: Int64 = (self.start_ns - self.arrived_ns)[executed]
-        return queue
 
 
 def simulate(
@@ -127,12 +80,18 @@ def simulate(
     The same arguments give the same columns. `draws` replaces what `seed` would draw. `batch_ends_ns`
     (replay): when the k-th batch in order of start really ended; later batches take `timing`.
     `interpreted` runs the rules uncompiled, a thousand times slower, with equal results.
-    `run` takes the place of `driver.run` (see `twin/variant.py`).
+    `run` takes the place of `driver.run` (see `twin/variant.py`), or of `clients.run_clients` where the
+    load's clients act.
 
-    Raises UsageError: bad-plan (instants not in order, or negative), bad-items, service-times-missing.
+    Raises UsageError: bad-plan (instants not in order, or negative), bad-items, bad-client,
+    service-times-missing; TrituneError (twin-unsupported): clients that hedge.
     """
     plan, planned, given_up = _plan(setting, load, timing)
-    n = len(planned)
+    attempts = None
+    if load.client is not None and acts(load.client):
+        pause_ns = load.pause_ns if isinstance(load, ClosedLoop) else 0
+        attempts = client_plan(load.client, planned, timing, seed=seed, pause_ns=pause_ns)
+    n = len(planned) if attempts is None else len(attempts.request)
     draws = draws if draws is not None else draw(timing, n, seed)
     service, contention = timing.table(setting.largest)
     speed = Speed(
@@ -147,9 +106,13 @@ def simulate(
     rules = rules_of(setting, timing.wake_ns)
     record = _empty_record(n)
     free_at = np.full(setting.instances, NEVER, np.int64)
-    run = run or (driver.run if interpreted else compiled())
-    run(rules, new_state(rules, n), plan, speed, record, free_at)
-    return _simulated(record, plan, planned, given_up, timing)
+    if attempts is None:
+        run = run or (driver.run if interpreted else compiled())
+        run(rules, new_state(rules, n), plan, speed, record, free_at)
+        return _simulated(record, plan, planned, given_up, timing)
+    run = run or (clients.run_clients if interpreted else compiled_clients())
+    run(rules, new_state(rules, n), plan, speed, record, free_at, attempts)
+    return _attempted(record, plan, attempts, timing)
 
 
 def _plan(setting: Setting, load: Load, timing: Timing) -> tuple[Plan, Int64, Int64]:
@@ -168,6 +131,10 @@ def _plan(setting: Setting, load: Load, timing: Timing) -> tuple[Plan, Int64, In
     plan = _open(setting, load, timing)
     planned = plan.arrive_ns - timing.send_ns
     patience = _column(load.give_up_ns, len(planned))
+    if acts(load.client) and patience.any():
+        raise UsageError(
+            "requests give up by give_up_ns or by a client's policy, not by both", slug="bad-plan"
+        )
     given_up = np.where(patience > 0, planned + patience, NEVER)
     if load.cancels:
         plan = plan._replace(cancelled_at_ns=given_up + np.where(given_up < NEVER, timing.send_ns, 0))
@@ -235,29 +202,59 @@ def _enough(values: npt.NDArray[Any], n: int, otherwise: object) -> npt.NDArray[
 
 
 def _simulated(record: Record, plan: Plan, planned: Int64, given_up: Int64, timing: Timing) -> Simulated:
-    batches = int(record.batches[0])
-    executed = record.start_ns >= 0
+    """The columns where every request is one attempt."""
+    n = len(planned)
+    abandoned = np.zeros(1, np.bool_)
     if plan.concurrency > 0:
         planned = plan.arrive_ns - timing.send_ns
         planned[: plan.concurrency] = 0
-    done = record.done_ns + timing.reply_ns
+    else:
+        abandoned = record.done_ns + timing.reply_ns > given_up
+    number = np.arange(n)
+    first = np.broadcast_to(np.int64(0), n)
+    return _columns(record, plan.arrive_ns, timing, number, first, planned, planned, plan.items, abandoned)
+
+
+def _attempted(record: Record, plan: Plan, c: Clients, timing: Timing) -> Simulated:
+    """The columns where requests may have several attempts."""
+    rows = slice(int(c.s[SENT]))
+    record = Record._make(column[rows] for column in record)._replace(batches=record.batches)
+    request, attempt, sent = c.request[rows], c.attempt[rows], c.sent_ns[rows]
+    planned, items, abandoned = c.planned_ns[request], plan.items[request], c.status[rows] == GIVEN_UP
+    return _columns(record, sent + timing.send_ns, timing, request, attempt, planned, sent, items, abandoned)
+
+
+def _columns(
+    record: Record,
+    arrived: Int64,
+    timing: Timing,
+    request: Int64,
+    attempt: Int64,
+    planned: Int64,
+    sent: Int64,
+    items: Int64,
+    abandoned: Bools,
+) -> Simulated:
+    executed = record.start_ns >= 0
     outcome = record.outcome.copy()
+    outcome[executed & abandoned] = Outcome.ABANDONED
+    batches = int(record.batches[0])
     parts = (record.batch_wait_ns, record.busy_wait_ns, record.formed_wait_ns)
-    stall = np.where(executed, record.start_ns - plan.arrive_ns - sum(parts), 0)
-    if plan.concurrency == 0:
-        outcome[executed & (done > given_up)] = Outcome.ABANDONED
     return Simulated(
+        request=request,
+        attempt=attempt,
         planned_ns=planned,
-        arrived_ns=plan.arrive_ns,
+        sent_ns=sent,
+        arrived_ns=arrived,
         joined_ns=record.joined_ns,
         start_ns=record.start_ns,
         server_done_ns=record.done_ns,
-        done_ns=done,
+        done_ns=record.done_ns + timing.reply_ns,
         batch=record.batch,
         outcome=outcome,
-        items=plan.items,
+        items=items,
         batch_wait_ns=record.batch_wait_ns,
-        stall_ns=stall,
+        stall_ns=np.where(executed, record.start_ns - arrived - sum(parts), 0),
         busy_wait_ns=record.busy_wait_ns,
         formed_wait_ns=record.formed_wait_ns,
         batch_start_ns=record.batch_start_ns[:batches],
