@@ -8,6 +8,7 @@ from tritune.model.client import ClientPolicy
 from tritune.model.profile import TwinProfile
 from tritune.model.slo import Slo
 from tritune.twin.knee import Headroom, Knee
+from tritune.twin.parts import QueueParts
 from tritune.twin.predict import Prediction
 from tritune.twin.sweep import Effort
 from tritune.twin.validate import Validity
@@ -20,7 +21,7 @@ class Simulation(msgspec.Struct, frozen=True):
 
     `predictions` in the order asked, each with its rank. `best_knee`: the knee of the best setting
     (`pareto.by_setting`), where that is not the one as it is. `traffic`: what was sent, in words. `client`:
-    what clients do, None = they wait for ever.
+    what clients do, None = they wait for ever. `queue_parts`: of the observed run, None without one.
     """
 
     profile: TwinProfile
@@ -33,6 +34,7 @@ class Simulation(msgspec.Struct, frozen=True):
     best_knee: Knee | None = None
     traffic: str = ""
     client: ClientPolicy | None = None
+    queue_parts: QueueParts | None = None
 
     @property
     def refused(self) -> tuple[Prediction, ...]:

@@ -12,13 +12,14 @@ import numpy as np
 from tritune.errors import TrituneError
 from tritune.model.config import ServingConfig
 from tritune.model.measurement import Estimate
+from tritune.model.requests import Floats
 from tritune.model.slo import Slo
 from tritune.twin.chain import ChainPlay, Served
 from tritune.twin.chain_fit import ChainProfile, executed, play_chain, served_of
 from tritune.twin.grid import AS_IT_IS
-from tritune.twin.knee import FACTORS, STEPS, Headroom, Knee, Spread, highest, holds_slo
+from tritune.twin.knee import FACTORS, STEPS, Headroom, Knee, Spread, find_knee
 from tritune.twin.loadable import unloadable
-from tritune.twin.predict import Prediction, capacity, counted, half_width, with_latencies
+from tritune.twin.predict import Prediction, capacity, counted, with_latencies
 from tritune.twin.simulate import Outcome, Requests
 from tritune.twin.sweep import Effort
 from tritune.twin.traffic import Traffic, requests_of
@@ -96,13 +97,14 @@ def chain_headroom(
     spread: Spread = map,
 ) -> Headroom:
     """As `knee.headroom`."""
-    load, p99 = None, {}
+    load, meets, p99 = None, None, {}
     for factor in FACTORS:
-        found = predict_chain(case.at(case.traffic.rate_per_s * factor), effort=effort).whole
-        load = found.load if factor == 1.0 else load
+        found = predict_chain(case.at(case.traffic.rate_per_s * factor), slo=slo, effort=effort).whole
+        if factor == 1.0:
+            load, meets = found.load, found.meets
         p99[f"{factor:g}"] = found.latency.get("p99", Estimate()) if found.settles else Estimate(NEVER_NS)
     limit = chain_knee(case, slo, effort=effort, spread=spread) if slo is not None else None
-    return Headroom(load, limit, p99, case.traffic.rate_per_s)
+    return Headroom(load, limit, p99, case.traffic.rate_per_s, meets)
 
 
 def chain_knee(
@@ -119,14 +121,17 @@ def chain_knee(
         top = min(top, MAX_RATE_FACTOR * max(case.profile.observed.rates_per_s))
         if chain_outside(case.at(top)):
             return None
-        search = partial(_search, case, served, slo, top, effort.requests)
-        found = list(spread(search, range(1, effort.replications + 1)))
-        rate, half = float(np.mean(found)), half_width(found)
-        if _unknown(case, [_play(case.at(max(rate, top / STEPS)), served, effort.requests, 1)]):
+
+        def latencies_at(rate_per_s: float) -> list[Floats]:
+            one = partial(_latencies, case.at(rate_per_s), served, effort.requests)
+            return list(spread(one, range(1, effort.replications + 1)))
+
+        found = find_knee(slo, top, latencies_at)
+        if _unknown(case, [_play(case.at(max(found.rate_per_s, top / STEPS)), served, effort.requests, 1)]):
             return None
     except TrituneError:
         return None
-    return Knee(rate, max(0.0, rate - half), rate + half, top, beyond=all(value == top for value in found))
+    return found
 
 
 def chain_outside(case: Case) -> str:
@@ -158,11 +163,8 @@ def _unknown(case: Case, plays: Sequence[ChainPlay]) -> str:
     return ""
 
 
-def _search(
-    case: Case, served: Mapping[str, Served], slo: Slo, top: float, requests: int, seed: int
-) -> float:
-    """The knee in one replication."""
-    return highest(lambda rate: holds_slo(slo, _play(case.at(rate), served, requests, seed)), top)
+def _latencies(case: Case, served: Mapping[str, Served], requests: int, seed: int) -> Floats:
+    return counted(_play(case, served, requests, seed))
 
 
 def _play(case: Case, served: Mapping[str, Served], requests: int, seed: int) -> ChainPlay:

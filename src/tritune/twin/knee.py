@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
 import msgspec
-import numpy as np
 
 from tritune.errors import TrituneError
 from tritune.model.config import ServingConfig
 from tritune.model.measurement import Estimate
 from tritune.model.profile import TwinProfile
+from tritune.model.requests import Floats
 from tritune.model.slo import Slo
-from tritune.stats.quantiles import quantile
 from tritune.twin.figures import timing_of
-from tritune.twin.predict import Timed, capacity, counted, half_width, play, predict, settles
+from tritune.twin.predict import Judged, Meets, capacity, counted, judged, play, predict
 from tritune.twin.setting import Setting, setting_of
 from tritune.twin.sweep import REPLICATIONS, REQUESTS, Drawn
 from tritune.twin.timing import Timing
@@ -31,14 +30,16 @@ FACTORS = (1.0, 1.3, 1.6)
 class Spread(Protocol):
     """Does the same work for each of several things, in their order: `map`, or something faster."""
 
-    def __call__(self, function: Callable[[int], float], items: Iterable[int], /) -> Iterable[float]:
+    def __call__(self, function: Callable[[int], Floats], items: Iterable[int], /) -> Iterable[Floats]:
         """`function` of each."""
 
 
 class Knee(msgspec.Struct, frozen=True):
-    """The highest rate at which the SLO holds, requests/s, with the interval of the simulation.
+    """The highest rate at which the SLO holds, requests/s, over all replications together.
 
-    `up_to`: the highest rate that was tried. `beyond`: it holds even there. Rate 0: at none of them.
+    `low`: the highest at which it surely holds (the interval of the simulation is below the limit); `high`:
+    the highest at which it does not surely fail. `up_to`: the highest rate that was tried. `beyond`: it
+    holds even there. Rate 0: at none of them.
     """
 
     rate_per_s: float
@@ -51,13 +52,14 @@ class Knee(msgspec.Struct, frozen=True):
 class Headroom(msgspec.Struct, frozen=True):
     """The setting as it is: load as a share of capacity, knee (None: no SLO, or refused), p99 by factor.
 
-    `rate_per_s`: the rate that the factors multiply.
+    `rate_per_s`: the rate that the factors multiply; `meets`: whether the SLO holds there.
     """
 
     load: float | None
     knee: Knee | None
     p99_ns: dict[str, Estimate]
     rate_per_s: float = 0.0
+    meets: Meets | None = None
 
 
 def knee(
@@ -73,7 +75,7 @@ def knee(
     drawn: Drawn | None = None,
     spread: Spread = map,
 ) -> Knee | None:
-    """The highest rate that meets the SLO, by bisection in each replication; None where that is refused.
+    """The highest rate that meets the SLO, as `find_knee`; None where that is refused.
 
     The search ends at the capacity, and for an observed profile at 1.6 times the observed rate per replica.
     A closed loop has no rate to look for: None.
@@ -90,15 +92,34 @@ def knee(
         if any(outside(profile, config, top, items, contention) for items in traffic.request_items):
             return None
         top *= replicas
-        search = partial(_search, played, timing, traffic, slo, top, requests, replicas, drawn)
-        found = list(spread(search, range(1, replications + 1)))
-        rate, half = float(np.mean(found)), half_width(found)
-        last = msgspec.structs.replace(traffic, rate_per_s=max(rate, top / STEPS))
+
+        def latencies_at(rate_per_s: float) -> list[Floats]:
+            at = msgspec.structs.replace(traffic, rate_per_s=rate_per_s)
+            one = partial(_latencies, played, timing, at, requests, replicas, drawn)
+            return list(spread(one, range(1, replications + 1)))
+
+        found = find_knee(slo, top, latencies_at)
+        last = msgspec.structs.replace(traffic, rate_per_s=max(found.rate_per_s, top / STEPS))
         if unknown_sizes(profile, [play(played, timing, last, 1, requests, replicas=replicas, drawn=drawn)]):
             return None
     except TrituneError:
         return None
-    return Knee(rate, max(0.0, rate - half), rate + half, top, beyond=all(value == top for value in found))
+    return found
+
+
+def find_knee(slo: Slo, top: float, latencies_at: Callable[[float], Sequence[Floats]]) -> Knee:
+    """The knee up to the rate `top`, by bisection; `latencies_at`: of each replication at a rate."""
+    tried: dict[float, Judged] = {}
+
+    def judge(rate_per_s: float) -> Judged:
+        if rate_per_s not in tried:
+            tried[rate_per_s] = judged(slo, latencies_at(rate_per_s))
+        return tried[rate_per_s]
+
+    rate = highest(lambda at: judge(at).holds, top)
+    low = highest(lambda at: judge(at).meets == "yes", top)
+    high = highest(lambda at: judge(at).meets != "no", top)
+    return Knee(rate, min(low, rate), max(high, rate), top, beyond=rate == top)
 
 
 def headroom(
@@ -117,7 +138,7 @@ def headroom(
 
     A p99 that is refused is empty; one that never settles is NEVER_NS.
     """
-    load = None
+    load, meets = None, None
     p99 = {}
     drawn = drawn or Drawn()
     for factor in FACTORS if traffic.concurrency is None else FACTORS[:1]:
@@ -130,8 +151,10 @@ def headroom(
             replications=replications,
             requests=requests,
             drawn=drawn,
+            slo=slo,
         )
-        load = found.load if factor == 1.0 else load
+        if factor == 1.0:
+            load, meets = found.load, found.meets
         p99[f"{factor:g}"] = found.latency.get("p99", Estimate()) if found.settles else Estimate(NEVER_NS)
     limit = None
     if slo is not None:
@@ -146,27 +169,19 @@ def headroom(
             drawn=drawn,
             spread=spread,
         )
-    return Headroom(load, limit, p99, traffic.rate_per_s)
+    return Headroom(load, limit, p99, traffic.rate_per_s, meets)
 
 
-def _search(
+def _latencies(
     setting: Setting,
     timing: Timing,
     traffic: Traffic,
-    slo: Slo,
-    top: float,
     requests: int,
     replicas: int,
     drawn: Drawn,
     seed: int,
-) -> float:
-    """The knee in one replication."""
-
-    def holds(rate_per_s: float) -> bool:
-        at = msgspec.structs.replace(traffic, rate_per_s=rate_per_s)
-        return holds_slo(slo, play(setting, timing, at, seed, requests, replicas=replicas, drawn=drawn))
-
-    return highest(holds, top)
+) -> Floats:
+    return counted(play(setting, timing, traffic, seed, requests, replicas=replicas, drawn=drawn))
 
 
 def highest(holds: Callable[[float], bool], top: float) -> float:
@@ -182,15 +197,3 @@ def highest(holds: Callable[[float], bool], top: float) -> float:
         low, high = (middle, high) if holds(middle) else (low, middle)
     # Nothing held at any step: what bisection then finds is below the first one, and no more than chance.
     return low if step else 0.0
-
-
-def holds_slo(slo: Slo, one: Timed) -> bool:
-    """Whether one simulation meets it, and its queue does not grow."""
-    latency = counted(one)
-    failed = float((~np.isfinite(latency)).mean())
-    return all(
-        failed <= clause.limit
-        if clause.quantile is None
-        else quantile(latency, clause.quantile) <= clause.limit
-        for clause in slo.clauses
-    ) and settles([latency])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -47,6 +47,13 @@ class Timed(Protocol):
 
     def latency_ns(self) -> Floats:
         """Per request in order of arrival, infinite where it failed."""
+
+
+class Judged(NamedTuple):
+    """An SLO against a simulation: surely or not, and (`holds`) by the values alone."""
+
+    meets: Meets
+    holds: bool
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -148,7 +155,7 @@ def with_latencies(
         failed_share=failed,
         load=load,
         settles=steady,
-        meets=_meets(slo, latencies, failed, steady) if slo else None,
+        meets=judged(slo, counted_ns, steady=steady).meets if slo else None,
     )
 
 
@@ -232,24 +239,26 @@ def _percentiles(latencies: Sequence[Floats]) -> dict[str, Estimate]:
     return found
 
 
-def _meets(slo: Slo, latencies: Sequence[Floats], failed: float, steady: bool) -> Meets:
-    if not steady:
-        return "no"
+def judged(slo: Slo, latencies: Sequence[Floats], *, steady: bool | None = None) -> Judged:
+    """All replications together against the SLO; a queue that keeps growing holds nothing."""
+    if not (settles(latencies) if steady is None else steady):
+        return Judged("no", False)
     together = np.concatenate(latencies)
-    found = [_clause(clause, together, latencies, failed) for clause in slo.clauses]
-    return "no" if "no" in found else "close" if "close" in found else "yes"
+    found = [_clause(clause, together, latencies) for clause in slo.clauses]
+    worst = max(found, key=lambda one: ("yes", "close", "no").index(one.meets))
+    return Judged(worst.meets, all(one.holds for one in found))
 
 
-def _clause(clause: Clause, together: Floats, latencies: Sequence[Floats], failed: float) -> Meets:
+def _clause(clause: Clause, together: Floats, latencies: Sequence[Floats]) -> Judged:
     q = clause.quantile
     if q is None:
-        return "yes" if failed <= clause.limit else "no"
+        failed = float(np.isinf(together).mean())
+        return Judged("yes" if failed <= clause.limit else "no", failed <= clause.limit)
     found = _estimate(quantile(together, q), [quantile(one, q) for one in latencies])
     value = found.value or 0.0
-    low, high = (found.low, found.high) if found.low is not None else (value, value)
-    if (high or value) <= clause.limit:
-        return "yes"
-    return "close" if (low or value) <= clause.limit else "no"
+    low, high = (value, value) if found.low is None or found.high is None else (found.low, found.high)
+    meets: Meets = "yes" if high <= clause.limit else "close" if low <= clause.limit else "no"
+    return Judged(meets, value <= clause.limit)
 
 
 def _estimate(value: float, each: Sequence[float]) -> Estimate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tritune.model.profile import TwinProfile
+from tritune.twin.parts import QueueParts
 from tritune.twin.validate import Validity
 
 SCHEMA_VERSION = 1
@@ -20,12 +21,14 @@ class SavedRecord(msgspec.Struct, frozen=True):
 
 class SavedProfile(msgspec.Struct, frozen=True, kw_only=True):
     """A profile file (docs/formats.md). `config_json`: the configuration that was served. `validity`: what
-    the replay of the run found; None for figures typed by hand. `concurrency`: of a closed loop, else 0.
+    the replay of the run found; None for figures typed by hand. `queue_parts`: where the time in its queue
+    went. `concurrency`: of a closed loop, else 0.
     """
 
     schema_version: int = SCHEMA_VERSION
     profile: TwinProfile
     config_json: str
     validity: Validity | None = None
+    queue_parts: QueueParts | None = None
     recorded: SavedRecord | None = None
     concurrency: int = 0

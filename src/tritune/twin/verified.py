@@ -64,9 +64,9 @@ def verified(config: ServingConfig, version: str) -> Verified:
 def _told(check: Check) -> str:
     backends = ", ".join(check.backends)
     return (
-        f"rules run against Triton {check.server} ({_year_month(check.release)}), {backends} backend, "
+        f"Triton {check.server} ({_year_month(check.release)}), {backends} backend, "
         f"{', '.join(check.kinds)}, {check.device}: {check.timelines} timelines, {check.share:.0%} identical "
-        f"in every batch, {check.share_without_ties:.0%} without ties"
+        f"in every batch ({check.share_without_ties:.0%} without ties)"
     ).replace("%", " %")
 
 

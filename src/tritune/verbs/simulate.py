@@ -20,6 +20,7 @@ from tritune.twin.grid import Candidate, at_most, grid, service_line
 from tritune.twin.knee import Headroom, Knee, headroom, knee
 from tritune.twin.loadable import MOST_ITEMS
 from tritune.twin.pareto import by_setting, front, p99_ns, ranked
+from tritune.twin.parts import queue_parts
 from tritune.twin.predict import Prediction, predict
 from tritune.twin.saved import SavedProfile, SavedRecord
 from tritune.twin.sweep import Drawn, Effort, effort_for
@@ -85,6 +86,10 @@ def from_runs(
         validity=validity,
         recorded=kept,
         concurrency=first.concurrency,
+        # A closed loop is not replayed at the instants at which it sent.
+        queue_parts=None
+        if first.concurrency
+        else queue_parts(first.config, profile, first.window, first.log),
     )
     return Basis(saved, traffic)
 
@@ -179,6 +184,7 @@ def answer(basis: Basis, question: Question, *, work: Work | None = None) -> Sim
         best_knee=_knee_of(saved, asked[best], question, effort, drawn, work),
         traffic=in_words(reference),
         client=question.client,
+        queue_parts=saved.queue_parts,
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from tritune.errors import ExitCode, TrituneError, UsageError
 from tritune.model.config import ServingConfig
+from tritune.model.requests import Floats
 from tritune.pbtxt.message import apply_json, view_json
 from tritune.twin.chain import SEPARATE
 from tritune.twin.chain_answer import EnsembleSimulation, profile_of
@@ -81,7 +82,7 @@ def simulate_ensemble_run(
     as_it_is = {model: served.config for model, served in run.models.items()}
     reference = loads[0] if len(loads) == 1 else traffic
 
-    def spread(function: Callable[[int], float], items: Iterable[int]) -> list[float]:
+    def spread(function: Callable[[int], Floats], items: Iterable[int]) -> list[Floats]:
         return work.each(function, list(items))
 
     first = by_setting(predictions)[0][0]

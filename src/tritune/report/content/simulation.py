@@ -16,6 +16,8 @@ from tritune.report.content.document import (
     Table,
     Verdict,
 )
+from tritune.report.content.queue_parts import TITLE as QUEUE
+from tritune.report.content.queue_parts import queue_parts_blocks
 from tritune.report.content.simulation_charts import lines_of, over_costs, over_rates
 from tritune.report.content.simulation_words import (
     NAMES,
@@ -92,6 +94,8 @@ def _sections(found: Simulation, picture: Chart | None, reasons: dict[str, None]
     if charts:
         sections.append(Section("Pictures", tuple(charts)))
     sections.append(Section("All predictions", (_all(found),)))
+    if found.queue_parts is not None:
+        sections.append(Section(f"{QUEUE}, on the observed run", queue_parts_blocks(found.queue_parts)))
     if len(reasons) > 3:
         sections.append(Section("Not predicted", (Bullets(tuple(f"{reason}." for reason in reasons)),)))
     sections.append(Section("Service time by batch size", (service_table(found.profile),)))
@@ -128,9 +132,9 @@ def _ranked(found: Simulation, most: int) -> Table:
     )
 
 
-def _notes(found: Simulation, shown: int) -> tuple[str, ...]:
+def _notes(found: Simulation, shown: int, *, replayed: bool = True) -> tuple[str, ...]:
     notes = ["In brackets the 95 % interval of the simulation alone; batch: mean of the executed ones."]
-    if found.validity is not None:
+    if replayed and found.validity is not None:
         notes.append("Replay: the twin's own error on the observed run, (replayed - measured) / measured.")
     if len({one.cost for one in found.predictions}) > 1:
         notes.append(
@@ -189,7 +193,9 @@ def _all(found: Simulation) -> Table:
         rows.append((*cells_of(one, fields), rate(one.rate_per_s), *_tail(one), *more))
     tails = (f"{name}, ms" for name in SHOWN)
     columns = (*_heads(fields), "rate/s", *tails, "batch", "load", "SLO", "cost")
-    return Table(columns, tuple(rows), _alignment(len(columns)), notes=_notes(found, len(rows)))
+    return Table(
+        columns, tuple(rows), _alignment(len(columns)), notes=_notes(found, len(rows), replayed=False)
+    )
 
 
 def _tail(one: Prediction) -> tuple[str, ...]:

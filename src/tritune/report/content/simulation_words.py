@@ -82,7 +82,11 @@ def headroom_line(headroom: Headroom, slo: Slo | None) -> str:
     """
     parts = [f"{share(headroom.load)} of capacity"] if headroom.load is not None else []
     if slo is not None and headroom.rate_per_s:
-        parts.append(f"{knee_words(headroom.knee)} for {slo.main}")
+        words, found = f"{knee_words(headroom.knee)} for {slo.main}", headroom.knee
+        # A long delay makes low rates fail where higher ones hold.
+        if headroom.meets == "no" and found is not None and found.rate_per_s > headroom.rate_per_s:
+            words = f"{slo.main} fails here and holds at higher rates only: {knee_words(found).rstrip(',')}"
+        parts.append(words)
     values = " / ".join(brief(estimate) for estimate in headroom.p99_ns.values())
     if len(headroom.p99_ns) > 1:
         values = f"p99 at {' / '.join(headroom.p99_ns)} x the rate: {values}"
