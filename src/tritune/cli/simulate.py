@@ -9,6 +9,8 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from tritune.cli.client_options import Clients, policy
+from tritune.cli.options import Where
+from tritune.cli.watch_options import Watch, of_server
 from tritune.errors import ExitCode, UsageError
 
 
@@ -39,7 +41,7 @@ class Output:
 
 
 def simulate(
-    *source: Path,
+    *source: str,
     set_: Annotated[tuple[str, ...], Parameter(name="--set")] = (),
     rate: tuple[str, ...] = (),
     slo: str | None = None,
@@ -50,17 +52,19 @@ def simulate(
     requests: int = 0,
     replications: int = 0,
     clients: Clients | None = None,
+    watch: Watch | None = None,
+    where: Where | None = None,
     output: Output | None = None,
 ) -> int:
     """Predict latency, batch sizes and the knee of other settings, and say how far to trust that.
 
-    Reads only; no server is needed. Exit code 4 where a prediction is refused.
+    Reads only; no server is needed, but one can be watched. Exit code 4 where a prediction is refused.
 
     Parameters
     ----------
     source
         Run folders of tritune load or tune: the twin is calibrated on them and checked against the first.
-        Or one profile file (--save-profile).
+        Or one profile file (--save-profile). Or the URL of a server in use, with --model.
     set_
         A field and its values, e.g. instance_group.count=1:4 or replicas=12:20; repeat it for other fields.
         For a run of an ensemble: MODEL/FIELD, e.g. detector/instance_group.count=1:4.
@@ -89,6 +93,14 @@ def simulate(
             slug="run-or-service",
             hint="Name a RUN, or add for example --service '4ms+0.55ms*b' --config config.pbtxt --rate 200.",
         )
+    watch = watch or Watch()
+    if watch.model is None and any("://" in one for one in source):
+        raise UsageError(
+            f"{source[0]} is a server, which serves models",
+            slug="model-missing",
+            hint="Name the one to watch: --model M.",
+        )
+    paths = [Path(one) for one in source]
     from tritune.cli.output import print_json, say
     from tritune.cli.report import write_document
     from tritune.cli.twin_source import of_ensemble, of_figures, of_sources
@@ -101,6 +113,7 @@ def simulate(
     from tritune.store.profiles import write_profile
     from tritune.twin.answer import Simulation
     from tritune.twin.grid import rates
+    from tritune.verbs.observe import answer_observed
     from tritune.verbs.simulate import Question, answer
 
     for path in (output.html, output.save_profile):
@@ -118,19 +131,25 @@ def simulate(
     )
     work = ParallelWork()
     found: Simulation
-    ensemble = of_ensemble(source, question, work)
+    observed = of_server(source, watch, where or Where()) if watch.model is not None else None
+    ensemble = of_ensemble(paths, question, work) if observed is None else None
     if ensemble is not None:
         _no_profile_of(ensemble.profile.model, output)
         found, document = ensemble, ensemble_document(ensemble)
     else:
-        if service is not None and config is not None:
+        if observed is not None:
+            basis = observed.basis
+        elif service is not None and config is not None:
             basis = of_figures(config, service, question)
         else:
-            basis = of_sources(source, question, work)
+            basis = of_sources(paths, question, work)
         if output.save_profile is not None:
             write_profile(output.save_profile, basis.saved, force=output.force)
             say(f"Wrote {output.save_profile}")
-        found = answer(basis, question, work=work)
+        if observed is not None:
+            found = answer_observed(observed, question, work=work)
+        else:
+            found = answer(basis, question, work=work)
         document = simulation_document(found)
     if output.json:
         print_json("simulation", found)

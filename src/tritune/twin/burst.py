@@ -43,6 +43,8 @@ MIN_WINDOWS = 20
 _SLACK = np.array([0.03, 0.05, 0.015, 0.015, 0.015, 0.0, 0.0, 0.0])
 _TOLERANCE = np.array(list(TOLERANCES.values()))
 _REPLICATES = 40
+# A simulation that candidates are held against may be so far off by its own chance, or is made longer.
+_OWN_SCATTER, _MOST_LONGER = 0.03, 10
 _SCAN, _REFINE, _REPLICATE = 15_000, 30_000, 20_000
 _DWELLS_S = tuple(np.geomspace(0.02, 5, 9))
 _DUTIES = (0.05, 0.12, 0.25, 0.45)
@@ -173,6 +175,12 @@ class _Match:
         shorter = float(np.mean([n for _, n in found])) / len(self.series.requests)
         return rows.mean(axis=0), np.cov(rows.T) * min(1.0, shorter)
 
+    def own_scatter(self, bursts: Bursts) -> float:
+        """Standard deviation of ln mean queue between simulations of _REFINE requests."""
+        plays = [self.play(bursts, 200 + seed, _REFINE) for seed in range(8)]
+        queues = [play.queue_ns().mean() + 0.02 * self.execution_ns for play in plays]
+        return float(np.log(queues).std(ddof=1))
+
     def p_value(self, bursts: Bursts | None) -> float:
         """Of Hotelling's T^2, with the slack for service times that are not exact."""
         from scipy.stats import f
@@ -194,8 +202,6 @@ class _Match:
 
 def _search(match: _Match) -> Floats:
     """Bursts that explain the scatter of the counts, refined from the best ones by Nelder-Mead."""
-    from scipy.optimize import minimize
-
     dispersion = math.exp(match.target[COUNTS][0])
     nodes = []
     for dwell in _DWELLS_S:
@@ -207,23 +213,24 @@ def _search(match: _Match) -> Floats:
             x = np.clip(x, _LOW, _HIGH)
             nodes.append((match.distance(_bursts(x), _SCAN), x))
     nodes.sort(key=lambda node: node[0])
+    found = [_refined(match, start, _REFINE) for _, start in nodes[:_STARTS]]
+    _, best = min(found, key=lambda one: one[0])
+    # Long, high bursts are few in a short simulation, which then finds the bursts that fit its own chance.
+    longer = _REFINE * min(_MOST_LONGER, (match.own_scatter(_bursts(best)) / _OWN_SCATTER) ** 2)
+    return best if longer < 1.5 * _REFINE else _refined(match, best, round(longer))[1]
+
+
+def _refined(match: _Match, start: Floats, count: int) -> tuple[float, Floats]:
+    from scipy.optimize import minimize
 
     def distance(x: Floats) -> float:
         inside = np.clip(x, _LOW, _HIGH)
-        return match.distance(_bursts(inside), _REFINE) + 100 * float(((x - inside) ** 2).sum())
+        return match.distance(_bursts(inside), count) + 100 * float(((x - inside) ** 2).sum())
 
-    found = []
-    for _, start in nodes[:_STARTS]:
-        simplex = start + np.vstack([np.zeros(3), np.diag([0.4, 0.5, 0.5])])
-        result = minimize(
-            distance,
-            start,
-            method="Nelder-Mead",
-            options={"maxfev": _STEPS, "initial_simplex": simplex},
-        )
-        found.append((float(result.fun), np.clip(result.x, _LOW, _HIGH)))
-    best: Floats = min(found, key=lambda one: one[0])[1]
-    return best
+    simplex = start + np.vstack([np.zeros(3), np.diag([0.4, 0.5, 0.5])])
+    options = {"maxfev": _STEPS, "initial_simplex": simplex}
+    result = minimize(distance, start, method="Nelder-Mead", options=options)
+    return float(result.fun), np.clip(result.x, _LOW, _HIGH)
 
 
 def _with_intervals(match: _Match, x: Floats, fit: BurstFit) -> BurstFit:
