@@ -18,7 +18,7 @@ from tritune.twin.moments import TOLERANCES, moments, observed, simulated
 from tritune.twin.setting import setting_of
 from tritune.twin.simulate import Requests, simulate
 
-SERVED, UNSEEN = config(5, largest=16), config(0, largest=8)
+SERVED, UNSEEN = config(5, largest=16), config(0, largest=12)
 SETTING = setting_of(SERVED)
 
 
@@ -37,7 +37,7 @@ def p99(served: object, rate: float, bursts: Bursts | None) -> float:
     [(300, Bursts(6, 300_000_000, 0.2)), (400, Bursts(8, 60_000_000, 0.25))],
 )
 def test_the_tail_under_known_bursts_is_found_from_counters(rate: float, bursts: Bursts) -> None:
-    """Seen at a delay of 5 ms and batches of 16, then asked about no delay and batches of 8."""
+    """Seen at a delay of 5 ms and batches of 16, then asked about no delay and batches of 12."""
     found = fitted(rate, 120, bursts=bursts)
     arrival = found.arrival
     assert arrival.process == "on-off"
