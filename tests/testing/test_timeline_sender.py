@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from tritune.errors import TrituneError
+from tritune.model.timeline import QUEUE_FULL, TIMED_OUT
 from tritune.testing.timelines.sender import Answer, send_all
 
 
@@ -58,4 +59,22 @@ def test_every_request_at_its_instant(listener: Listener) -> None:
 def test_a_connection_that_breaks_is_a_sentence(listener: Listener) -> None:
     with pytest.raises(TrituneError) as caught:
         send_all("127.0.0.1", listener.port, [0, 0, 0], [b"a", b"b", b"c"], timeout_s=5)
+    assert caught.value.slug == "timeline-cut"
+
+
+@pytest.mark.parametrize(
+    ("answer", "refusal"),
+    [
+        (Answer(200, b"{}"), ""),
+        (Answer(503, b'{"error":"[request id: 1-2] Exceeds maximum queue size"}'), QUEUE_FULL),
+        (Answer(503, b'{"error":"[request id: 1-2] Request timeout expired"}'), TIMED_OUT),
+    ],
+)
+def test_a_refusal_by_the_queues_policy_is_known_by_its_words(answer: Answer, refusal: str) -> None:
+    assert answer.refusal == refusal
+
+
+def test_another_error_is_no_refusal() -> None:
+    with pytest.raises(TrituneError, match="400, unexpected shape") as caught:
+        assert Answer(400, b"unexpected shape").refusal
     assert caught.value.slug == "timeline-cut"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any, Self
 
 import msgspec
@@ -12,21 +11,18 @@ import msgspec
 from tritune.embedded.server import RunningServer
 from tritune.errors import TrituneError
 from tritune.model.config import ServingConfig
-from tritune.model.timeline import NEVER, QUEUE_FULL, TIMED_OUT, ExecutedTimeline, PlannedRequest, Timeline
+from tritune.model.timeline import NEVER, ExecutedTimeline, PlannedRequest, Timeline
 from tritune.testing.timelines.repository import MODEL, config_json
-from tritune.testing.timelines.sender import Answer, send_all
+from tritune.testing.timelines.sender import send_all
 from tritune.testing.timelines.undisturbed import undisturb
 from tritune.triton import connect
 from tritune.triton.address import Address, parse_url
 from tritune.triton.grpc import Grpc
-from tritune.triton.model_errors import first_line
 from tritune.triton.payload import http_request
 from tritune.triton.traces import RequestTrace, TraceFile, Tracing
 from tritune.units import NS_PER_MS, NS_PER_US
 
 _INSTANTS = ("QUEUE_START", "COMPUTE_START", "COMPUTE_END", "REQUEST_END")
-# How the server words its refusals; both are 503 (semantics 1.10).
-_REFUSALS = {b"Exceeds maximum queue size": QUEUE_FULL, b"Request timeout expired": TIMED_OUT}
 _LOAD_DEADLINE_S = 30.0
 _ANSWER_S = 10.0
 # The answer is sent before the trace is closed.
@@ -86,7 +82,7 @@ class Player:
         ]
         planned = [request.planned_ns for request in timeline.requests]
         answers = send_all(self._address.host, self._address.port, planned, requests, timeout_s=_ANSWER_S)
-        refusals = [_refusal(answer) for answer in answers]
+        refusals = [answer.refusal for answer in answers]
         found = self._traces(set(ids))
         return ExecutedTimeline.of((_times(found[name].at_ns) for name in ids), refusals)
 
@@ -120,18 +116,6 @@ class Player:
 def _times(at_ns: Mapping[str, int]) -> tuple[int, int, int, int]:
     queued, start, end, released = (at_ns.get(name, NEVER) for name in _INSTANTS)
     return queued, start, end, released
-
-
-def _refusal(answer: Answer) -> str:
-    if answer.status == HTTPStatus.OK:
-        return ""
-    for words, refusal in _REFUSALS.items():
-        if words in answer.body:
-            return refusal
-    raise TrituneError(
-        f"the timeline was cut: a request was answered {answer.status}, {first_line(answer.body.decode())}",
-        slug="timeline-cut",
-    )
 
 
 def _request(address: Address, name: str, request: PlannedRequest) -> bytes:

@@ -10,16 +10,21 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from http import HTTPStatus
 
 import msgspec
 
 from tritune.errors import TrituneError
 from tritune.load.priority import at_once
 from tritune.load.quiet import quiet
+from tritune.model.timeline import QUEUE_FULL, TIMED_OUT
+from tritune.triton.model_errors import first_line
 
 # Sleeping longer than this wakes late where real-time priority is not to be had.
 _SPIN_NS = 50_000
 _LEAD_NS = 5_000_000
+# How the server words its refusals; both are 503 (semantics 1.10).
+_REFUSALS = {b"Exceeds maximum queue size": QUEUE_FULL, b"Request timeout expired": TIMED_OUT}
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -27,6 +32,21 @@ class Answer(msgspec.Struct, frozen=True):
 
     status: int
     body: bytes
+
+    @property
+    def refusal(self) -> str:
+        """Why the queue's policy refused the request, empty where it was answered; else TrituneError."""
+        if self.status == HTTPStatus.OK:
+            return ""
+        for words, refusal in _REFUSALS.items():
+            if words in self.body:
+                return refusal
+        said = first_line(self.body.decode(errors="replace"))
+        raise TrituneError(
+            f"the timeline was cut: a request was answered {self.status}, {said}",
+            slug="timeline-cut",
+            hint="The model must be the timelines' own, with a configuration that takes its requests.",
+        )
 
 
 def send_all(
