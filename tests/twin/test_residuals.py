@@ -21,7 +21,9 @@ from tritune.twin.timing import Timing
 @pytest.mark.parametrize("true_ns", [0, 300_000])
 def test_the_pause_between_executions_comes_back(rate: float, delay_ms: float, true_ns: int) -> None:
     run = observe(rate, 8000, timing=truth(turnaround_ns=true_ns), delay_ms=delay_ms)
-    found = calibrate_runs([run.run()]).turnaround_ns
+    profile = calibrate_runs([run.run()])
+    found = profile.turnaround_ns
+    assert profile.wake_ns is None
     assert found.low <= true_ns <= found.high
     if true_ns:
         assert found.value == pytest.approx(true_ns, rel=0.25)
@@ -29,15 +31,20 @@ def test_the_pause_between_executions_comes_back(rate: float, delay_ms: float, t
         assert found.value == 0
 
 
-def test_at_a_low_load_no_pause_shows() -> None:
-    assert calibrate_runs([observe(30, 3000).run()]).turnaround_ns is None
+@pytest.mark.parametrize("true_ns", [0, 150_000])
+def test_where_executions_do_not_follow_each_other_it_is_the_wake_up(true_ns: int) -> None:
+    """Batches of two that form long before the delay is over: a pause behind an execution moves no queue."""
+    timing = truth(wake_ns=true_ns)
+    run = observe(200, 8000, timing=timing, delay_ms=100, preferred=(2, 4, 8))
+    profile = calibrate_runs([run.run()])
+    assert profile.turnaround_ns is None
+    assert profile.wake_ns.low <= true_ns <= profile.wake_ns.high
+    assert profile.wake_ns.value == pytest.approx(true_ns, rel=0.2)
 
 
 def test_a_pause_of_a_tenth_of_an_execution_is_another_mistake() -> None:
-    assert (
-        calibrate_runs([observe(400, 6000, timing=truth(turnaround_ns=1_500_000)).run()]).turnaround_ns
-        is None
-    )
+    profile = calibrate_runs([observe(400, 6000, timing=truth(turnaround_ns=1_500_000)).run()])
+    assert (profile.turnaround_ns, profile.wake_ns) == (None, None)
 
 
 @pytest.mark.parametrize("rate", [15, 60, 400])

@@ -20,7 +20,7 @@ from tritune.twin.contention import Contention, fit_contention
 from tritune.twin.figures import timing_of as timing_of
 from tritune.twin.figures import typed_profile as typed_profile
 from tritune.twin.figures import with_contention as with_contention
-from tritune.twin.residuals import lone_variation, lost_wakeups, turnaround
+from tritune.twin.residuals import lone_variation, lost_wakeups, pauses
 from tritune.twin.service import MIN_EXECUTIONS
 from tritune.twin.service_fit import fit_service
 from tritune.twin.stalls import Stalls, find_stalls, without
@@ -124,7 +124,7 @@ def _explained(run: CalibrationRun, profile: TwinProfile) -> TwinProfile:
     timing = timing_of(profile, max(1, run.config.max_batch_size))
     lost = lost_wakeups(run, timing, timing.send_ns + timing.reply_ns)
     profile = msgspec.structs.replace(profile, lost_wakeup_p=lost)
-    return msgspec.structs.replace(profile, turnaround_ns=turnaround(run, profile))
+    return msgspec.structs.replace(profile, **pauses(run, profile))
 
 
 def _variation(runs: Sequence[CalibrationRun], stalls: Sequence[Stalls]) -> Figure:

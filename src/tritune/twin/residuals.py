@@ -1,4 +1,4 @@
-"""What a replay leaves unexplained: lost wake-ups, the pause between two executions, lone requests.
+"""What a replay leaves unexplained: lost wake-ups, pauses before executions, how lone requests vary.
 
 Each is estimated only where the run can show it, and is otherwise None.
 """
@@ -27,6 +27,9 @@ from tritune.twin.timing import Timing
 MIN_LOAD = 0.3
 # A pause of more than this part of an execution is another mistake, which the validation must see.
 MOST_PAUSE = 0.1
+# By how much the mean queue must grow with each ns of a pause, for the pause to be told from the queue.
+MOVES = 0.5
+PAUSES = ("turnaround_ns", "wake_ns")
 PLAYS = 6
 # Fewer completions that could show a lost wake-up give an interval that says nothing.
 MIN_EXPOSED = 30
@@ -38,37 +41,45 @@ _OUTLIER = 6.0
 _TO_SIGMA = 1.4826
 
 
-def turnaround(run: CalibrationRun, profile: TwinProfile) -> Figure | None:
-    """From the end of an execution to the instance's next one, ns: what makes the replayed mean queue time
-    equal the observed one (simulated moments), when nothing else is left to explain the difference.
+def pauses(run: CalibrationRun, profile: TwinProfile) -> dict[str, Figure]:
+    """`turnaround_ns` (from the end of an execution to the instance's next one) or `wake_ns` (of the batcher
+    thread): what makes the replayed mean queue time equal the observed one (simulated moments).
 
-    0 with an upper bound where chance alone explains it. None below MIN_LOAD, and where more than
+    One number cannot tell two apart. It is the turnaround where that moves this run's mean queue by at least
+    half of its length, which takes executions that follow each other, else the wake-up where that does.
+    Otherwise a small error elsewhere would read as a large pause, and mislead under
+    another setting. 0 with an upper bound where chance alone explains the difference; neither where more than
     MOST_PAUSE of an execution would be needed. The interval is that of the replays' noise.
     """
     counters = run.window.counters
-    busy = sum(stat.ns for stat in (counters.batch_stats or {}).values())
-    executions = sum(stat.count for stat in (counters.batch_stats or {}).values())
-    if busy < MIN_LOAD * run.window.seconds * 1e9 * run.config.instances or not executions:
-        return None
+    stats = (counters.batch_stats or {}).values()
+    busy, executions = sum(stat.ns for stat in stats), sum(stat.count for stat in stats)
+    if not executions:
+        return {}
     most = MOST_PAUSE * busy / executions
     observed = counters.queue.ns / counters.success.count
-    setting = setting_of(run.config, profile.triton_version)
-    timing = timing_of(profile, setting.largest)
+    timing = timing_of(profile, setting_of(run.config, profile.triton_version).largest)
 
-    def queues(pause_ns: float) -> Floats:
-        paused = msgspec.structs.replace(timing, turnaround_ns=round(pause_ns))
+    def queues(name: str, pause_ns: float) -> Floats:
+        paused = msgspec.structs.replace(timing, **{name: round(pause_ns)})
         return np.array([played(run, paused, seed).queue_ns().mean() for seed in range(1, PLAYS + 1)])
 
-    none, longest = queues(0.0), queues(most)
-    slope = float((longest - none).mean()) / most
-    if slope <= 0 or longest.mean() < observed:
-        return None
+    none = queues("turnaround_ns", 0.0)
+    loaded = busy >= MIN_LOAD * run.window.seconds * 1e9 * run.config.instances
+    slopes = {name: float((queues(name, most) - none).mean()) / most for name in PAUSES}
+    name = "turnaround_ns" if loaded and slopes["turnaround_ns"] >= MOVES else "wake_ns"
+    slope = slopes[name]
+    if slope < MOVES:
+        return {}
     # Each replay's own mean speed is chance that the observed run, whose mean S(b) is, does not have twice.
     half = 1.96 * float(none.std(ddof=1)) * math.sqrt(1 + 1 / PLAYS) / slope
     if none.mean() >= observed:
-        return Figure(0.0, 0.0, half)
-    value = float(brentq(lambda pause: queues(pause).mean() - observed, 0.0, most, xtol=500.0, maxiter=20))
-    return Figure(value, value - half, value + half) if value > half else Figure(0.0, 0.0, value + half)
+        return {name: Figure(0.0, 0.0, half)}
+    if queues(name, most).mean() < observed:
+        return {}
+    value = float(brentq(lambda p: queues(name, p).mean() - observed, 0.0, most, xtol=500.0, maxiter=20))
+    sure = value > half
+    return {name: Figure(value if sure else 0.0, value - half if sure else 0.0, value + half)}
 
 
 def lost_wakeups(run: CalibrationRun, timing: Timing, overhead_ns: float) -> Figure | None:
