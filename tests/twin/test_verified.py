@@ -19,7 +19,7 @@ def test_the_figures_are_those_of_the_bench() -> None:
     results = written["results"]
     shares = [one["measured"] for one in results if one["unit"] == "share" and one["target"]]
     assert TIMELINES.server == written["environment"]["triton"]
-    assert TIMELINES.timelines == results[0]["measured"]
+    assert TIMELINES.timelines == results[0]["measured"], "copy the bench's figures into twin/verified.py"
     assert [TIMELINES.share, TIMELINES.share_without_ties] == pytest.approx(shares[:2], abs=5e-4)
 
 

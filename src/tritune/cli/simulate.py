@@ -42,8 +42,8 @@ class Output:
 
 def simulate(
     *source: str,
-    set_: Annotated[tuple[str, ...], Parameter(name="--set")] = (),
-    rate: tuple[str, ...] = (),
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="", show_default=False)] = (),
+    rate: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     slo: str | None = None,
     service: str | None = None,
     config: Path | None = None,
