@@ -29,7 +29,8 @@ MIN_LOAD = 0.3
 MOST_PAUSE = 0.1
 # By how much the mean queue must grow with each ns of a pause, for the pause to be told from the queue.
 MOVES = 0.5
-PAUSES = ("turnaround_ns", "wake_ns")
+# research.md 2: the batcher thread takes 50 to 100 us to wake up.
+USUAL_WAKE_NS = 100_000
 PLAYS = 6
 # Fewer completions that could show a lost wake-up give an interval that says nothing.
 MIN_EXPOSED = 30
@@ -42,15 +43,23 @@ _TO_SIGMA = 1.4826
 
 
 def pauses(run: CalibrationRun, profile: TwinProfile) -> dict[str, Figure]:
-    """`turnaround_ns` (from the end of an execution to the instance's next one) or `wake_ns` (of the batcher
-    thread): what makes the replayed mean queue time equal the observed one (simulated moments).
+    """`wake_ns` as lone requests show it, and `turnaround_ns` (from the end of an execution to the instance's
+    next one): what then makes the replayed mean queue time equal the observed one (simulated moments).
 
-    One number cannot tell two apart. It is the turnaround where that moves this run's mean queue by at least
-    half of its length, which takes executions that follow each other, else the wake-up where that does.
-    Otherwise a small error elsewhere would read as a large pause, and mislead under
-    another setting. 0 with an upper bound where chance alone explains the difference; neither where more than
-    MOST_PAUSE of an execution would be needed. The interval is that of the replays' noise.
+    Only where a turnaround moves the mean queue by at least half of its length, which takes executions that
+    follow each other: a small error elsewhere would otherwise read as a large pause, and mislead under
+    another setting. Where it does not, and there are no lone requests, the wake-up is taken from the queue.
+    0 with an upper bound where chance explains the difference, or a usual wake-up where that is not known;
+    None where more than MOST_PAUSE of an execution would be needed. The interval is that of the replays'
+    noise, and of the unknown wake-up.
     """
+    wake = lone_wake(run, profile)
+    known = {} if wake is None else {"wake_ns": wake}
+    return known | _from_queue(run, msgspec.structs.replace(profile, **known), () if known else ("wake_ns",))
+
+
+def _from_queue(run: CalibrationRun, profile: TwinProfile, others: tuple[str, ...]) -> dict[str, Figure]:
+    """The turnaround, or the first of `others` that moves the queue enough."""
     counters = run.window.counters
     stats = (counters.batch_stats or {}).values()
     busy, executions = sum(stat.ns for stat in stats), sum(stat.count for stat in stats)
@@ -66,20 +75,23 @@ def pauses(run: CalibrationRun, profile: TwinProfile) -> dict[str, Figure]:
 
     none = queues("turnaround_ns", 0.0)
     loaded = busy >= MIN_LOAD * run.window.seconds * 1e9 * run.config.instances
-    slopes = {name: float((queues(name, most) - none).mean()) / most for name in PAUSES}
-    name = "turnaround_ns" if loaded and slopes["turnaround_ns"] >= MOVES else "wake_ns"
-    slope = slopes[name]
-    if slope < MOVES:
+    for name in ("turnaround_ns", *others):
+        slope = float((queues(name, most) - none).mean()) / most
+        if slope >= MOVES and (loaded or name != "turnaround_ns"):
+            break
+    else:
         return {}
     # Each replay's own mean speed is chance that the observed run, whose mean S(b) is, does not have twice.
     half = 1.96 * float(none.std(ddof=1)) * math.sqrt(1 + 1 / PLAYS) / slope
-    if none.mean() >= observed:
-        return {name: Figure(0.0, 0.0, half)}
+    surplus = (observed - float(none.mean())) / slope
+    if name != "wake_ns" and "wake_ns" in others:
+        half += max(0.0, float((queues("wake_ns", USUAL_WAKE_NS) - none).mean())) / slope
+    if surplus <= half:
+        return {name: Figure(0.0, 0.0, max(0.0, surplus) + half)}
     if queues(name, most).mean() < observed:
         return {}
     value = float(brentq(lambda p: queues(name, p).mean() - observed, 0.0, most, xtol=500.0, maxiter=20))
-    sure = value > half
-    return {name: Figure(value if sure else 0.0, value - half if sure else 0.0, value + half)}
+    return {name: Figure(value, max(0.0, value - half), value + half)}
 
 
 def lost_wakeups(run: CalibrationRun, timing: Timing, overhead_ns: float) -> Figure | None:
@@ -161,6 +173,48 @@ def lone_variation(run: CalibrationRun, service_ns: float) -> Figure | None:
     No more than that can be the execution's own variation: the way to and fro is in it. None for fewer than
     MIN_LONE, or requests of several sizes.
     """
+    lone = _lone(run)
+    if lone is None:
+        return None
+    freedom = len(lone) - 1
+    squares = float(((lone - lone.mean()) ** 2).sum()) / service_ns**2
+    low, high = (math.sqrt(squares / float(chdtri(freedom, p))) for p in (0.025, 0.975))
+    return Figure(math.sqrt(squares / freedom), low, high)
+
+
+def lone_wake(run: CalibrationRun, profile: TwinProfile) -> Figure | None:
+    """The wake-up of the batcher thread, ns: what requests that met no other one waited beyond the delay.
+
+    Nothing else holds them up, so this tells a wake-up from a turnaround. 0 with an upper bound where chance
+    explains it; None without enough of them, without a dynamic batcher, and for more than MOST_PAUSE of an
+    execution.
+    """
+    lone, setting = _lone(run), setting_of(run.config, profile.triton_version)
+    items = int(run.log.items[0]) if len(run.log) else 0
+    service = profile.service_ns.get(items)
+    if lone is None or service is None or not setting.dynamic:
+        return None
+    timing = timing_of(profile, setting.largest)
+    delayed = 0 if items in setting.preferred or items >= setting.largest else setting.delay_ns
+    expected = timing.service_ns[items] + timing.send_ns + timing.reply_ns + delayed
+    value = float(lone.mean()) - expected
+    doubts = [float(lone.std(ddof=1)) / math.sqrt(len(lone))]
+    if service.executions:
+        doubts.append(timing.cv * service.ns / math.sqrt(service.executions))
+    half = 1.96 * math.hypot(*doubts)
+    if value > MOST_PAUSE * service.ns:
+        return None
+    return (
+        Figure(value, value - half, value + half)
+        if value > half
+        else Figure(0.0, 0.0, max(0.0, value + half))
+    )
+
+
+def _lone(run: CalibrationRun) -> Floats | None:
+    """Latency from the send of the requests during which no other one was under way; what lies far from their
+    median (a stall, a late answer) is left out.
+    """
     last = by_sending(run.log)
     if len(last) < MIN_LONE or (last.kind != Kind.OK).any() or len(np.unique(last.items)) > 1:
         return None
@@ -172,8 +226,5 @@ def lone_variation(run: CalibrationRun, service_ns: float) -> Figure | None:
         return None
     middle = float(np.median(lone))
     sigma = _TO_SIGMA * float(np.median(np.abs(lone - middle)))
-    kept = lone[np.abs(lone - middle) <= _OUTLIER * sigma]
-    freedom = len(kept) - 1
-    squares = float(((kept - kept.mean()) ** 2).sum()) / service_ns**2
-    low, high = (math.sqrt(squares / float(chdtri(freedom, p))) for p in (0.025, 0.975))
-    return Figure(math.sqrt(squares / freedom), low, high)
+    kept: Floats = lone[np.abs(lone - middle) <= _OUTLIER * sigma]
+    return kept if len(kept) >= MIN_LONE else None
