@@ -72,7 +72,7 @@ def test_a_run_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ]
     assert abs(value["validity"]["p99_error"]) < 0.2
     assert value["profile"]["service_ns"]["1"]["source"] == "measured"
-    assert value["profile"]["wake_ns"] is None
+    assert value["profile"]["contention"] is None
     slower = [p["latency"]["p50"]["value"] for p in value["predictions"]]
     assert slower[2] - slower[0] == pytest.approx(2 * NS_PER_MS, rel=0.3)
 
