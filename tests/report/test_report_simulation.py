@@ -126,6 +126,14 @@ def test_the_best_and_the_cheapest_are_said_in_a_line_each() -> None:
     assert "Cheapest that meets the SLO: delay 0 (cost 1), p99 40 ms." in text
 
 
+def test_a_best_that_only_chance_makes_is_not_sold_as_one() -> None:
+    close = one(0, 2, setting="b", latency=LATENCY | {"p99": Estimate(13e6, 12e6, 14e6)})
+    far = one(9, 3, setting="c", latency=LATENCY | {"p99": Estimate(30e6, 29e6, 31e6)})
+    text = text_of(simulation(one(setting="a"), close, far))
+    assert "The p99 of 1 other cannot be told from it: compare p50, p95 and cost." in text
+    assert "cannot be told" not in text_of(simulation(one(setting="a"), far))
+
+
 def test_a_sweep_of_rates_is_drawn_as_bars() -> None:
     line = [one(500, k, rate_per_s=100.0 * k, setting="as it is", fields={}) for k in (1, 2)]
     line.append(one(500, 3, rate_per_s=1200, setting="as it is", fields={}, settles=False))

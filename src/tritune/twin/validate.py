@@ -121,7 +121,7 @@ def outside(
         return f"requests of {items} items were not observed; measure with --items {items}"
     if config.instances not in seen.instances and contention is None and profile.contention is None:
         return (
-            f"only {_list(seen.instances)} instances were observed, and how much others slow each other down "
+            f"no instance count but {_list(seen.instances)} was observed, and how much they slow each other down "
             f"is not known; measure with {config.instances}, or give --contention"
         )
     return ""

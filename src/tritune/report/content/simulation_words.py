@@ -114,8 +114,19 @@ def best_line(found: Simulation) -> str:
             best.meets or "no", ", misses the SLO"
         )
     if found.best_knee is not None:
-        words += f"; {knee_words(found.best_knee)}"
-    return f"{words}."
+        words += f"; {knee_words(found.best_knee).rstrip(',')}"
+    return f"{words}.{_alike(best, found)}"
+
+
+def _alike(best: Prediction, found: Simulation) -> str:
+    """How many settings the simulation cannot tell from the best one: their intervals of p99 overlap."""
+    high = best.latency.get("p99", Estimate()).high
+    others = [one for one in found.predictions if one is not best and one.rate_per_s == best.rate_per_s]
+    lows = [one.latency["p99"].low for one in others if math.isfinite(p99_ns(one))]
+    alike = sum(low <= high for low in lows if low is not None) if high is not None else 0
+    if not alike:
+        return ""
+    return f" The p99 of {count(alike, 'other')} cannot be told from it: compare p50, p95 and cost."
 
 
 def cheapest_line(found: Simulation) -> str:
