@@ -120,9 +120,10 @@ def outside(
     if items not in seen.request_items:
         return f"requests of {items} items were not observed; measure with --items {items}"
     if config.instances not in seen.instances and contention is None and profile.contention is None:
+        ran = "1 instance was" if seen.instances == (1,) else f"{_list(seen.instances)} instances were"
         return (
-            f"no instance count but {_list(seen.instances)} was observed, and how much they slow each other down "
-            f"is not known; measure with {config.instances}, or give --contention"
+            f"only {ran} observed, and how much others slow each other down is not known; measure "
+            f"with {config.instances}, or give --contention"
         )
     return ""
 
