@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM end a run cleanly; what was measured is kept and the handlers come back."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import threading
 import numpy as np
 import pytest
 
+from tritune.load.engine import new_event_loop
+from tritune.load.signals import ending_signals
 from tritune.units import NS_PER_S
 
 PROGRAM = """
@@ -69,6 +72,32 @@ def test_requests_without_an_answer_are_waited_for_only_shortly(responder):
     assert said["errors"].keys() == {"timeout"}
     assert abs(said["errors"]["timeout"] - said["requests"] / 2) <= 1
     assert said["seconds"] < 10  # half a second to the tick, one second of grace
+
+
+def test_a_signal_after_the_last_round_of_the_loop_is_not_lost():
+    came = []
+    loop = new_event_loop()
+    with ending_signals(loop, came.append):
+        loop.run_until_complete(asyncio.sleep(0))
+        signal.raise_signal(signal.SIGINT)
+        assert came == []
+    loop.close()
+    assert came == [signal.SIGINT]
+
+
+def test_a_signal_in_a_load_that_fails_is_raised_again():
+    came = []
+    loop = new_event_loop()
+
+    def load():
+        with ending_signals(loop, came.append):
+            signal.raise_signal(signal.SIGINT)
+            raise ConnectionRefusedError
+
+    with pytest.raises(KeyboardInterrupt):
+        load()
+    loop.close()
+    assert came == []
 
 
 def test_a_load_in_another_thread_leaves_the_handlers_alone(engine, responder):
