@@ -56,8 +56,8 @@ class ArrivalFit(msgspec.Struct, frozen=True):
 class ObservedRanges(msgspec.Struct, frozen=True):
     """What was seen, and so what may be asked about. `batch_sizes` in items, `request_items` per request.
 
-    `others_active`: how many other instances executed on average while one did and S(b) was taken; 0 where S(b)
-    is that of one instance alone.
+    `others_active`: how many other instances executed on average while one did and S(b) was taken; 0 where
+    S(b) is that of one instance alone.
     """
 
     rates_per_s: tuple[float, ...]

@@ -15,6 +15,7 @@ from tritune.twin.validate import (
     MAX_QUEUE_ERROR,
     NEGLIGIBLE,
     Validity,
+    chance,
     distance,
     observed_sizes,
     p99_refusal,
@@ -58,7 +59,7 @@ def validate_chain(run: EnsembleRun, profile: ChainProfile) -> ChainValidity:
     observed_p99 = quantile(measured, 0.99)
     replayed_p99 = float(np.median([quantile(one, 0.99) for one in replayed]))
     models = tuple(_model(run, plays, model) for model, _ in wiring(run.whole.config).models)
-    worst = max(models, key=lambda one: one.batch_distance - max(MAX_BATCH_DISTANCE, one.batch_noise))
+    worst = max(models, key=lambda one: one.batch_distance - one.batch_noise)
     observed, played = (
         sum(getattr(one, name) for one in models) for name in ("queue_observed_ns", "queue_replayed_ns")
     )
@@ -92,7 +93,7 @@ def _model(run: EnsembleRun, plays: list[ChainPlay], model: str) -> ModelValidit
         batch_observed=_mean(sizes),
         batch_replayed=_mean(replayed),
         batch_distance=distance(sizes, replayed),
-        batch_noise=max(distance(executed([play], model), replayed) for play in plays),
+        batch_noise=chance([executed([play], model) for play in plays], replayed),
     )
 
 
@@ -107,7 +108,7 @@ def _refusal(whole: Validity, models: tuple[ModelValidity, ...], request_ns: flo
                 f"quiet machine"
             )
     for one in models:
-        allowed = max(MAX_BATCH_DISTANCE, one.batch_noise)
+        allowed = MAX_BATCH_DISTANCE + one.batch_noise
         if one.batch_distance > allowed:
             return (
                 f"replaying the run gives other batch sizes at {one.model} (distance "

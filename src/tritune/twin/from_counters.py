@@ -35,6 +35,7 @@ from tritune.twin.validate import (
     MAX_QUEUE_ERROR,
     NEGLIGIBLE,
     Validity,
+    chance,
     distance,
     observed_sizes,
 )
@@ -194,7 +195,7 @@ def _validated(config: ServingConfig, found: CounterProfile, total: ServerWindow
         queue_replayed_ns=replayed,
         queue_error=(replayed - observed) / observed if observed else float(replayed > 0),
         batch_distance=distance(observed_sizes(total), sizes),
-        batch_noise=max(distance(executed_sizes([play]), sizes) for play in plays),
+        batch_noise=chance([executed_sizes([play]) for play in plays], sizes),
         p99_observed_ns=None,
         p99_replayed_ns=None,
         p99_error=None,
@@ -214,7 +215,7 @@ def _refusal(validity: Validity, found: CounterProfile, total: ServerWindow) -> 
             f"{format_duration(validity.queue_replayed_ns)}; watch for longer while the load is steady, or "
             f"measure with tritune load"
         )
-    allowed = max(MAX_BATCH_DISTANCE, validity.batch_noise)
+    allowed = MAX_BATCH_DISTANCE + validity.batch_noise
     if validity.batch_distance > allowed:
         return (
             f"no arrivals that the twin can play explain the batch sizes (distance "

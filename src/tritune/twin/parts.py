@@ -15,7 +15,7 @@ from tritune.twin.queue_bounds import QueueBounds, queue_bounds
 from tritune.twin.replay import executed_sizes, replay
 from tritune.twin.setting import setting_of
 from tritune.twin.simulate import Simulated
-from tritune.twin.validate import MAX_BATCH_DISTANCE, MAX_QUEUE_ERROR, distance, observed_sizes
+from tritune.twin.validate import MAX_BATCH_DISTANCE, MAX_QUEUE_ERROR, chance, distance, observed_sizes
 from tritune.units import NS_PER_US, format_duration
 
 # What a run does not show: traces of Triton 2.51.0 with the python backend on two cores. 0.13 to
@@ -89,12 +89,12 @@ def queue_parts(
     replayed = float(np.mean([play.queue_ns().mean() for play in plays]))
     off = replayed / bounds.queue_ns - 1 if bounds.queue_ns else 0.0
     apart = distance(observed_sizes(window), sizes)
-    chance = max(distance(executed_sizes([play]), sizes) for play in plays)
+    allowed = MAX_BATCH_DISTANCE + chance([executed_sizes([play]) for play in plays], sizes)
     idle = _idle(shares)
     at_once = idle if profile.wake_ns else _idle(_shares(replay(config, _at_once(profile), log)))
     missing = 0.0 if profile.lost_wakeup_p or not _may_lose(config, profile) else max(0.0, -off) * (1 - idle)
     refusals = (
-        _replay_off(bounds.queue_ns, replayed, off, apart, max(MAX_BATCH_DISTANCE, chance)),
+        _replay_off(bounds.queue_ns, replayed, off, apart, allowed),
         _unsure(abs(idle - at_once), missing),
     )
     refusal = next((why for why in refusals if why and bounds.queue_ns), "")

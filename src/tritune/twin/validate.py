@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -32,7 +32,7 @@ class Validity(msgspec.Struct, frozen=True):
     """The observed run against its replay. Errors are (replayed - observed) / observed.
 
     `batch_distance`: total variation between the two distributions of executed batch sizes, 0 to 1;
-    `batch_noise`: the largest one between a single replay and all of them, which is chance alone.
+    `batch_noise`: that of a single replay to all of them, which is chance alone.
     p99: None where nobody timed the requests (counters alone). `refusal`: why nothing may be predicted and
     what to measure instead; empty where the twin holds.
     """
@@ -79,7 +79,7 @@ def validate(
         queue_replayed_ns=replayed_queue,
         queue_error=_relative(replayed_queue, observed_queue),
         batch_distance=distance(observed_sizes(window), sizes),
-        batch_noise=max(distance(executed_sizes([play]), sizes) for play in plays),
+        batch_noise=chance([executed_sizes([play]) for play in plays], sizes),
         p99_observed_ns=observed_p99,
         p99_replayed_ns=replayed_p99,
         p99_error=_relative(replayed_p99, observed_p99),
@@ -94,6 +94,14 @@ def distance(one: Mapping[int, int], other: Mapping[int, int]) -> float:
     if not a or not b:
         return 1.0
     return sum(abs(one.get(s, 0) / a - other.get(s, 0) / b) for s in one.keys() | other.keys()) / 2
+
+
+def chance(each: Sequence[Mapping[int, int]], together: Mapping[int, int]) -> float:
+    """How far one run is from the mean of many by chance: the median distance of each replay to all.
+
+    What was observed is one run, too: MAX_BATCH_DISTANCE is what it may be off beyond that.
+    """
+    return float(np.median([distance(one, together) for one in each]))
 
 
 def observed_sizes(window: ServerWindow) -> dict[int, int]:
@@ -155,7 +163,7 @@ def _refusal(found: Validity, request_ns: float) -> str:
             f"{format_duration(found.queue_observed_ns)} was measured; measure the settings themselves with "
             f"tritune load, or calibrate again on a quiet machine"
         )
-    allowed = max(MAX_BATCH_DISTANCE, found.batch_noise)
+    allowed = MAX_BATCH_DISTANCE + found.batch_noise
     if found.batch_distance > allowed:
         return (
             f"replaying the run gives other batch sizes (distance {found.batch_distance:.3f}, at most "
