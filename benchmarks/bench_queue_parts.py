@@ -21,6 +21,7 @@ from queue_parts_settings import MAX_BATCH, SETTINGS, Setting, config_json
 from tritune.arrivals.processes import plan
 from tritune.embedded.environment import ensure_environment
 from tritune.embedded.server import RunningServer, start, stop
+from tritune.errors import TrituneError
 from tritune.load.engine import HttpLoadEngine
 from tritune.load.warmup import warm_up
 from tritune.model.server import ModelKey, window
@@ -188,6 +189,9 @@ def measured(numbers: list[int]) -> tuple[list[Row], str]:
                     f"{row.proven_batch_wait_ms:.2f} ms{'' if row.within_bounds else ': OUT OF BOUNDS'}",
                     flush=True,
                 )
+        except TrituneError:
+            print("".join(Path(running.log).read_text().splitlines(keepends=True)[-5:]))
+            raise
         finally:
             stop(running)
     return rows, running.version

@@ -86,7 +86,7 @@ def test_the_parts_are_parts_of_what_was_measured() -> None:
     """The replay says in which proportion; how much there is, the counters say."""
     run = observe(600, 4000, delay_ms=20, timing=truth(**THREADS))
     as_it_is = parts(run)
-    more = parts(replace(run, window=with_queue(run.window, 1.08)))
+    more = parts(replace(run, window=with_queue(run.window, 1.08)), run.profile())
     assert more.refusal == ""
     assert more.batch_wait.ns == pytest.approx(1.08 * as_it_is.batch_wait.ns)
     assert more.queue_error == pytest.approx((1 + as_it_is.queue_error) / 1.08 - 1)
@@ -153,7 +153,10 @@ def test_a_short_queue_is_not_split_before_it_is_known_how_long_threads_take() -
     """2 instances, a light load: what little waits, waits mostly for threads to wake up."""
     run = observe(200, 4000, instances=2, policy=LAZY, timing=truth(**THREADS))
     assert run.window.counters.queue.mean_ns < 2 * MS
-    assert "waking threads up" in refused(parts(run))
+    unknown = msgspec.structs.replace(run.profile(), wake_ns=None)
+    assert "waking threads up" in refused(parts(run, unknown))
+    roughly = msgspec.structs.replace(unknown, wake_ns=Figure(PRIOR_WAKE_NS, 10_000, 900_000))
+    assert "waking threads up" in refused(parts(run, roughly))
     known = msgspec.structs.replace(
         run.profile(), wake_ns=Figure(PRIOR_WAKE_NS), turnaround_ns=Figure(40_000)
     )
@@ -172,6 +175,25 @@ def test_time_that_may_be_lost_wake_ups_is_not_split() -> None:
     assert parts(longer, known).refusal == ""
     eager = observe(500, 4000, delay_ms=2, timing=truth(**THREADS))
     assert parts(replace(eager, window=with_queue(eager.window, 1.12))).refusal == ""
+
+
+def test_a_chance_of_lost_wake_ups_that_is_known_too_roughly_is_not_split() -> None:
+    run = observe(200, 4000, policy=LAZY, timing=truth(**THREADS))
+    sure, unsure = (
+        msgspec.structs.replace(run.profile(), lost_wakeup_p=Figure(0.0, 0.0, high)) for high in (0.001, 0.3)
+    )
+    assert parts(run, sure).refusal == ""
+    assert "known well enough" in refused(parts(run, unsure))
+
+
+def test_lost_wake_ups_that_are_known_are_stalls() -> None:
+    run = observe(300, 12_000, delay_ms=2, policy=LAZY, timing=truth(lost_wakeup_p=0.2, **THREADS))
+    known = msgspec.structs.replace(run.profile(), lost_wakeup_p=Figure(0.2, 0.19, 0.21))
+    found = parts(run, known)
+    assert found.refusal == ""
+    true = true_shares(run)
+    assert true["stall"] > 0.05
+    assert found.stall.share == pytest.approx(true["stall"], abs=0.02)
 
 
 # Bounds and backlog, from counters alone --------------------------------------------------------------------

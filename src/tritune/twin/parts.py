@@ -72,11 +72,12 @@ def queue_parts(
 
     The batch wait is kept within its bounds; what that takes from it goes to the other parts in proportion.
     They cannot be told where the replay is further off the mean queue time or the batch sizes than `validate`
-    allows (no queue is too small for that here), and where what the profile does not know, how long threads
-    take to wake up and how often lazy dispatch misses a wake-up, may move the idle-instance wait by more than
-    MAX_UNSURE. The profile's own turnaround is not used: it is what made the replayed mean equal the observed
-    one, whatever the reason was, and would hide how far off the replay is. Raises TrituneError
-    (twin-unsupported).
+    allows (no queue is too small for that here), and where what is not known well, how long threads take to
+    wake up and how often lazy dispatch misses a wake-up, may move the idle-instance wait by more than
+    MAX_UNSURE. Lost wake-ups not known at all may be all that the replay lacks of the queue time.
+
+    The profile's own turnaround is not used: it is what made the replayed mean equal the observed one,
+    whatever the reason was, and would hide how far off the replay is. Raises TrituneError (twin-unsupported).
     """
     bounds = queue_bounds(config, window)
     awake = msgspec.structs.replace(
@@ -91,12 +92,13 @@ def queue_parts(
     apart = distance(observed_sizes(window), sizes)
     allowed = MAX_BATCH_DISTANCE + chance([executed_sizes([play]) for play in plays], sizes)
     idle = _idle(shares)
-    at_once = idle if profile.wake_ns else _idle(_shares(replay(config, _at_once(profile), log)))
-    missing = 0.0 if profile.lost_wakeup_p or not _may_lose(config, profile) else max(0.0, -off) * (1 - idle)
-    refusals = (
-        _replay_off(bounds.queue_ns, replayed, off, apart, allowed),
-        _unsure(abs(idle - at_once), missing),
+    waking, losing = (
+        max((abs(_idle(_shares(replay(config, other, log))) - idle) for other in others), default=0.0)
+        for others in (_waking_otherwise(profile, awake), _losing_otherwise(config, awake))
     )
+    if profile.lost_wakeup_p is None and _may_lose(config, profile):
+        losing = max(0.0, -off) * (1 - idle)
+    refusals = (_replay_off(bounds.queue_ns, replayed, off, apart, allowed), _unsure(waking, losing))
     refusal = next((why for why in refusals if why and bounds.queue_ns), "")
     found = QueueParts(bounds, off, apart, awake.wake_ns or Figure(0), refusal=refusal)
     return found if refusal else msgspec.structs.replace(found, **_parts(bounds, shares))
@@ -127,9 +129,22 @@ def _parts(bounds: QueueBounds, shares: dict[str, float]) -> dict[str, Part]:
     return {name: Part(share * queue, share) for name, share in scaled.items()}
 
 
-def _at_once(profile: TwinProfile) -> TwinProfile:
-    """As if no thread took any time."""
-    return msgspec.structs.replace(profile, wake_ns=None, turnaround_ns=None)
+def _waking_otherwise(profile: TwinProfile, awake: TwinProfile) -> list[TwinProfile]:
+    """With the ends of what is known of waking up; not known at all: as if no thread took any time."""
+    if profile.wake_ns is None:
+        return [msgspec.structs.replace(profile, wake_ns=None, turnaround_ns=None)]
+    return [msgspec.structs.replace(awake, wake_ns=end) for end in _ends(profile.wake_ns)]
+
+
+def _losing_otherwise(config: ServingConfig, awake: TwinProfile) -> list[TwinProfile]:
+    """With the ends of what is known of lost wake-ups."""
+    if awake.lost_wakeup_p is None or not _may_lose(config, awake):
+        return []
+    return [msgspec.structs.replace(awake, lost_wakeup_p=end) for end in _ends(awake.lost_wakeup_p)]
+
+
+def _ends(known: Figure) -> list[Figure]:
+    return [Figure(max(0.0, end)) for end in (known.low, known.high) if end not in (None, known.value)]
 
 
 def _may_lose(config: ServingConfig, profile: TwinProfile) -> bool:
@@ -151,13 +166,13 @@ def _replay_off(observed: float, replayed: float, off: float, apart: float, allo
 def _unsure(by_waking: float, by_losing: float) -> str:
     if by_waking > MAX_UNSURE:
         return (
-            f"the queue is so short that waking threads up may be {by_waking:.0%} of it, and how long that "
-            "takes here is not known"
+            f"the queue is so short that waking threads up may be {by_waking:.0%} of it more or less, and how"
+            " long that takes is not known well enough"
         ).replace("%", " %")
     if by_losing > MAX_UNSURE:
         return (
-            f"{by_losing:.0%} of the queue time is missing in the replay, and may be lost wake-ups, whose "
-            "number is not known"
+            f"lost wake-ups may be {by_losing:.0%} of the queue time more or less, and how many there were "
+            "is not known well enough"
         ).replace("%", " %")
     return ""
 
