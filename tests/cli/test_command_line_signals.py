@@ -29,7 +29,7 @@ def test_a_signal(number: signal.Signals, code: int) -> None:
         assert process.stderr is not None
         assert "watching" in process.stderr.readline()
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert out == ""
     [line] = err.splitlines()

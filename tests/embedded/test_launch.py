@@ -37,7 +37,7 @@ sys.stdin.read()
 """
 
 
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():
@@ -105,7 +105,7 @@ def test_it_leads_its_own_session_and_writes_its_log(tmp_path: Path) -> None:
         die_with_parent=False,
         python=Path(sys.executable),
     )
-    psutil.Process(pid).wait(timeout=10)
+    psutil.Process(pid).wait(timeout=60)
     assert sorted(log.read_text().split()) == sorted([str(pid), "oh"])
 
 

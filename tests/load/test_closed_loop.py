@@ -52,9 +52,9 @@ def test_the_record_grows_with_a_loop_that_only_time_ends(engine, responder, mon
         3,
         [responder.shot("delay/0")],
         timeout_ns=5 * NS_PER_S,
-        duration_ns=200 * NS_PER_MS,
+        duration_ns=500 * NS_PER_MS,
     ).log
-    assert len(log) > 100
+    assert len(log) > 40
     assert (np.diff(log.planned_ns) >= 0).all()
     assert (log.done_ns > log.planned_ns).all()
 

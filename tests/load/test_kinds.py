@@ -52,18 +52,19 @@ def test_each_end_of_a_request_has_its_kind(engine, responder, path, kind, statu
 
 def test_a_request_without_an_answer_is_a_timeout_and_its_connection_is_not_used_again(engine, responder):
     shots = [responder.shot("never"), responder.shot("delay/0")]
-    outcome = engine.closed_loop(responder.target, 1, shots, timeout_ns=60 * NS_PER_MS, count=4)
+    outcome = engine.closed_loop(responder.target, 1, shots, timeout_ns=400 * NS_PER_MS, count=4)
     log = outcome.log
     assert log.kind.tolist() == [Kind.TIMEOUT, Kind.OK, Kind.TIMEOUT, Kind.OK]
     waited = (log.done_ns - log.planned_ns)[log.kind == Kind.TIMEOUT]
-    assert (waited >= 60 * NS_PER_MS).all()
-    assert (waited < 2 * SECOND).all()
+    assert (waited >= 400 * NS_PER_MS).all()
+    assert (waited < 4 * SECOND).all()
     assert log.new_connection.tolist() == [0, 1, 0, 1]
     assert outcome.sender.new_connections == 2
 
 
 def test_a_connection_that_the_server_closes_between_requests_is_no_error(engine, responder):
-    planned = np.arange(12, dtype=np.int64) * 20 * NS_PER_MS
+    # Far enough apart that a busy machine has closed the last connection before the next request.
+    planned = np.arange(12, dtype=np.int64) * 100 * NS_PER_MS
     outcome = engine.open_loop(
         responder.target,
         planned,

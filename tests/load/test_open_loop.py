@@ -64,7 +64,7 @@ def test_too_many_requests_in_flight_end_the_run(engine, responder):
         responder.target,
         constant(400, 10),
         [responder.shot("never")],
-        timeout_ns=200 * NS_PER_MS,
+        timeout_ns=600 * NS_PER_MS,
         max_in_flight=30,
     )
     assert outcome.cut == "more than 30 requests in flight"

@@ -1,14 +1,15 @@
 """Every batch size on every instance, and enough requests in all."""
 
-import time
 from array import array
 from collections import Counter
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tritune.load import warmup
 from tritune.load.columns import Columns
 from tritune.load.warmup import batch_sizes, warm_up, waves
 from tritune.model.load import LoadOutcome, Shot, Target
@@ -21,15 +22,16 @@ TARGET = Target("127.0.0.1", 1)
 
 
 class Recorder:
-    """An engine that notes what it was asked for and answers as told."""
+    """An engine that notes what it was asked for and answers as told, in virtual time."""
 
     def __init__(self, kind=Kind.OK, cut_at=None, takes_s=0.0):
         self.asked = []
+        self.now_ns = 0
         self.kind, self.cut_at, self.takes_s = kind, cut_at, takes_s
 
     def closed_loop(self, target, concurrency, shots, *, timeout_ns, count=None, duration_ns=None):
         self.asked.append((shots[0].items, concurrency, count, duration_ns))
-        time.sleep(self.takes_s)
+        self.now_ns += round(self.takes_s * NS_PER_S)
         columns = Columns(array("q", [0] * count), count)
         columns.kind[:] = array("q", [self.kind] * count)
         cut = "interrupted" if len(self.asked) == self.cut_at else ""
@@ -97,10 +99,11 @@ def test_a_wave_that_was_cut_is_the_last():
     assert len(engine.asked) == 3
 
 
-def test_a_short_budget_keeps_the_singles_and_ends_in_time():
+def test_a_short_budget_keeps_the_singles_and_ends_in_time(monkeypatch):
     engine = Recorder(takes_s=0.02)
+    monkeypatch.setattr(warmup, "time", SimpleNamespace(monotonic_ns=lambda: engine.now_ns))
     done = warm(engine, budget_s=0.2)
-    assert done.seconds < 1
+    assert 0.16 < done.seconds <= 0.22
     assert all(0 < duration <= 0.2 * NS_PER_S for *_, duration in engine.asked)
     assert any(items == 1 and concurrency > 2 for items, concurrency, *_ in engine.asked)
     assert len(engine.asked) < len(waves(16, 2, 200))

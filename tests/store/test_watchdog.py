@@ -66,7 +66,7 @@ def owner(state: Path) -> Iterator[Start]:
     until(lambda: not watchdogs(state))
 
 
-def until(true: Callable[[], bool], seconds: float = 20) -> None:
+def until(true: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end
