@@ -4,6 +4,8 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 SCENARIO ?= delay-too-long
+# Some images set this; then every start of a program would compile all of it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup system-packages demo test lint unit live bench-twin bench-timelines bench-fidelity bench-queue-parts check-docs constraints vendor clean
 
