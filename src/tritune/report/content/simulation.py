@@ -133,7 +133,9 @@ def _ranked(found: Simulation, most: int) -> Table:
 
 
 def _notes(found: Simulation, shown: int, *, replayed: bool = True) -> tuple[str, ...]:
-    notes = ["In brackets the 95 % interval of the simulation alone; batch: mean of the executed ones."]
+    alone = found.validity is None or found.validity.p99_error is not None
+    of = "the simulation alone" if alone else "the simulation and of what counters leave open"
+    notes = [f"In brackets the 95 % interval of {of}; batch: mean of the executed ones."]
     if replayed and found.validity is not None:
         notes.append("Replay: the twin's own error on the observed run, (replayed - measured) / measured.")
     if len({one.cost for one in found.predictions}) > 1:
