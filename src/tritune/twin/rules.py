@@ -18,7 +18,7 @@ from __future__ import annotations
 # fmt: off
 from tritune.twin.state import (
     BUSY_CLOCK, CANCELLED, CANCELLED_AT, CLOCK, CURRENT, CURSOR_AFTER, CURSOR_LEVEL, CURSOR_VALID,
-    DEADLINE, DELAY_CLOCK, DROPPED, ENQUEUED, EXECUTING, FIRST, FREE_PAYLOAD, HEAD, IDLE, ITEMS, JOINED,
+    DEADLINE, DELAY_CLOCK, DROPPED, ENQUEUED, EXECUTING, FIRST, FREE_PAYLOAD, HEAD, HELD, IDLE, ITEMS, JOINED,
     JOINED_BUSY, LAST, MARKED, NEVER, NEXT, NEXT_PAYLOAD, NEXT_PREFERRED, NONE, OLDEST, PAYLOAD_ITEMS,
     PENDING, PENDING_ITEMS, PENDING_OLDEST, PENDING_TIMEOUT, PHASE, QUEUE_FULL, QUEUED, QUEUED_ITEMS,
     READY, READY_FIRST, READY_LAST, RELEASED, REQUESTS, SATURATED, SCHEDULED, SHAPE, SIZE, SLEEP,
@@ -178,6 +178,27 @@ def drop(st: State, r: int, reason: int) -> None:
     st.s[DROPPED] += 1
 
 
+def hold_back(st: State, announced: int) -> None:
+    """Announce those that were dropped since then when the batcher thread next wakes up.
+
+    dynamic_batch_scheduler.cc:BatcherThread answers what its scan dropped (FinishRejectedCancelledRequests)
+    at the end of a pass, behind the wait for the delay.
+    """
+    s = st.s
+    for j in range(announced, s[DROPPED]):
+        st.held[s[HELD], 0] = st.dropped[j, 0]
+        st.held[s[HELD], 1] = st.dropped[j, 1]
+        s[HELD] += 1
+    s[DROPPED] = announced
+
+
+def release_held(st: State) -> None:
+    """Announce what was held back."""
+    for j in range(st.s[HELD]):
+        drop(st, st.held[j, 0], st.held[j, 1])
+    st.s[HELD] = 0
+
+
 def unlink(st: State, level: int, before: int, r: int) -> None:
     """Take a request out of the middle of its level's queue; `before` is NONE for the first."""
     after = st.request[r, NEXT]
@@ -292,6 +313,7 @@ def lose_wakeup(rules: Rules, st: State, now: int) -> None:
     s = st.s
     if s[SLEEP] == SLEEP_SLOT or s[WAKE_AT] < s[SLEEP_UNTIL]:
         return
+    release_held(st)
     sleep(rules, st, SLEEP_EMPTY if s[QUEUED] == 0 else SLEEP_SLOT, now + TICK_NS)
 
 
@@ -338,6 +360,7 @@ def batcher_thread(rules: Rules, st: State, now: int) -> None:
     """
     s = st.s
     while True:
+        release_held(st)
         if is_closed(st):
             s[CURRENT] = new_payload(st)
             s[SATURATED] = 0
@@ -347,8 +370,10 @@ def batcher_thread(rules: Rules, st: State, now: int) -> None:
         elif not slot_available(rules, st):
             kind, until = SLEEP_SLOT, now + TICK_NS if rules.ticks else NEVER
         else:
+            announced = s[DROPPED]
             wait_ns = get_dynamic_batch(rules, st, now)
             if wait_ns > 0:
+                hold_back(st, announced)
                 kind, until = SLEEP_DELAY, now + wait_ns
             elif s[PENDING] > 0:
                 take_pending(st, now)

@@ -55,13 +55,14 @@ QUEUE_FULL, TIMED_OUT, CANCELLED = 1, 2, 3
     WAKE_AT,  # when the batcher thread runs next: the timer that the driver must honour
     STARTED,  # entries of State.started and State.dropped since the driver last emptied them
     DROPPED,
+    HELD,  # entries of State.held: dropped by a scan, answered when the batcher next wakes up
     FREE_PAYLOAD,
     UNUSED_PAYLOAD,
     CLOCK,  # time of the last event; the two clocks below ran until then
     BUSY_CLOCK,  # time in which all instances were busy
     DELAY_CLOCK,  # time in which an instance was idle while the batcher waited for the delay
     SCALARS,
-) = range(27)
+) = range(28)
 
 
 class Rules(NamedTuple):
@@ -93,7 +94,8 @@ class State(NamedTuple):
     """What changes. `running` names each instance's payload, NONE when idle.
 
     `started` (instances that must begin to execute their payload now) and `dropped` (request, reason) are
-    what an event announces; the driver reads them after the event and sets their counts to 0.
+    what an event announces; the driver reads them after the event and sets their counts to 0. `held` are
+    those that will be dropped when the batcher wakes up.
     """
 
     s: Int64
@@ -103,6 +105,7 @@ class State(NamedTuple):
     running: Int64
     started: Int64
     dropped: Int64
+    held: Int64
 
 
 def new_state(rules: Rules, requests: int) -> State:
@@ -126,4 +129,5 @@ def new_state(rules: Rules, requests: int) -> State:
         running=np.full(rules.instances, NONE, np.int64),
         started=np.empty(rules.instances, np.int64),
         dropped=np.empty((requests, 2), np.int64),
+        held=np.empty((requests, 2), np.int64),
     )
