@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ from tritune.testing.timelines.judge import Judged, judge
 from tritune.testing.timelines.nature import Nature
 from tritune.testing.timelines.plan import Plan, plans
 from tritune.testing.timelines.play import Player
+from tritune.testing.timelines.power import RULES
 from tritune.testing.timelines.repository import write_repository
 from tritune.twin.setting import setting_of
 
@@ -182,6 +184,20 @@ def tested(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
+def noticed(rows: Sequence[Row]) -> dict[str, int]:
+    """By rule: how many of these timelines would differ if the twin did not have it."""
+    return {rule: sum(rule in row.judged.notices for row in rows) for rule in RULES}
+
+
+def refused_late(rows: Sequence[Row]) -> dict[str, float] | None:
+    """How much later than the twin the server answered those that both refused; without ties."""
+    late = [ms for row in rows if not row.judged.tie for ms in row.judged.refused_late_ms]
+    if not late:
+        return None
+    worst = max(late, key=abs)
+    return {"requests": len(late), "median_ms": median(late), "worst_ms": worst}
+
+
 def by_group(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """Per queue policy and instance count: counts."""
     groups: dict[tuple[str, int], list[Row]] = {}
@@ -216,6 +232,8 @@ def report(rows: Sequence[Row], played: Sequence[Played]) -> dict[str, Any]:
             "lost_wakeups": lost_wakeups(rows),
             "tested_by_no_ties": tested([row for row in rows if not row.judged.tie]),
             "tested_by_all": tested(rows),
+            "no_ties_that_would_differ_without": noticed([row for row in rows if not row.judged.tie]),
+            "refused_answered_later_than_the_twin": refused_late(rows),
             "by_group": list(by_group(rows)),
             "timelines": [
                 {"setting": row.plan.name, "steered": row.plan.steered, "tie_as_planned": row.plan.tie}
@@ -243,6 +261,12 @@ def show(whole: dict[str, Any]) -> None:
             for name, seen in data["tested_by_no_ties"].items()
         )
     )
+    if late := data["refused_answered_later_than_the_twin"]:
+        print(f"{late['requests']} refused, answered {late['median_ms']:.2f} ms later", end=" ")
+        print(f"than by the twin (median), at worst {late['worst_ms']:.2f} ms")
+    print("timelines without ties that would differ if the twin did not know")
+    for rule, count in data["no_ties_that_would_differ_without"].items():
+        print(f"  {rule:35} {count:4}")
     for one in data["timelines"]:
         if not one["identical"]:
             print(f"  other: {'tie' if one['tie'] else 'NO TIE'} {one['setting']}")

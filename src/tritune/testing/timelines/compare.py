@@ -123,9 +123,9 @@ class Replay(msgspec.Struct, frozen=True):
             if outcome in _REFUSALS
         }
 
-    def outcome(self) -> bytes:
+    def outcome(self, run: Callable[..., None] | None = None) -> bytes:
         """The number of each request's execution, or why it had none: equal where nothing differs."""
-        simulated = self.simulated()
+        simulated = self.simulated(run)
         fate = np.empty((len(self.order), 2), np.int64)
         fate[list(self.order)] = np.column_stack([simulated.batch, simulated.outcome])
         return fate.tobytes()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from tritune.model.timeline import ExecutedTimeline, Timeline
+from tritune.model.timeline import NEVER, ExecutedTimeline, Timeline
 from tritune.testing.timelines.compare import Replay, in_order, is_tie, refused, with_lost_wakeups
 from tritune.testing.timelines.nature import Nature, nature_of
+from tritune.testing.timelines.power import RULES, notices
 from tritune.twin.setting import Setting
+from tritune.twin.simulate import Simulated
 from tritune.units import NS_PER_MS
 
 
@@ -19,8 +21,10 @@ class Judged(msgspec.Struct, frozen=True):
     `tie`: the twin says that a batch or a refusal changes when one arrival or completion moves by up to 1 ms.
     `batcher_first`: or when the batcher is faster than an instance that has finished. `lost_wakeups` counts
     those that the starts show, `identical_given_them` is the verdict with them fed too. `late_ms`: by how
-    much the requests reached the scheduler later than planned, the worst beside the first. `differs` is the
-    first execution that is not the same (-1: none), `real` and `twin` what it held; `refused_by_one` are the
+    much the requests reached the scheduler later than planned, the worst beside the first. `notices`: the
+    rules without which the twin would have done otherwise (see `power`). `refused_late_ms`: for each request
+    that both refused because of a timeout, by how much later the server answered it. `differs` is the first
+    execution that is not the same (-1: none), `real` and `twin` what it held; `refused_by_one` are the
     requests that only one of both refused, or for another reason.
     """
 
@@ -32,6 +36,8 @@ class Judged(msgspec.Struct, frozen=True):
     batches: int
     late_ms: float
     nature: Nature
+    notices: tuple[str, ...]
+    refused_late_ms: tuple[float, ...]
     differs: int = -1
     real: tuple[int, ...] = ()
     twin: tuple[int, ...] = ()
@@ -56,6 +62,8 @@ def judge(setting: Setting, timeline: Timeline, executed: ExecutedTimeline) -> J
         batches=len(real),
         late_ms=_late_ms(timeline, executed),
         nature=nature_of(replay),
+        refused_late_ms=_refused_late_ms(replay, simulated, executed),
+        notices=tuple(rule for rule in RULES if notices(replay, rule)),
     )
     if identical:
         return judged
@@ -69,6 +77,15 @@ def judge(setting: Setting, timeline: Timeline, executed: ExecutedTimeline) -> J
             i for i in range(len(timeline.requests)) if refused_there.get(i) != refused_here.get(i)
         ),
     )
+
+
+def _refused_late_ms(replay: Replay, simulated: Simulated, executed: ExecutedTimeline) -> tuple[float, ...]:
+    zero = min(request.queue_start_ns for request in executed.requests)
+    both = refused(executed).keys() & replay.refusals(simulated).keys()
+    answered = dict(zip(replay.order, simulated.server_done_ns.tolist(), strict=True))
+    rows = [(executed.requests[i].released_ns, answered[i]) for i in sorted(both)]
+    late_ns = [released - zero - twin for released, twin in rows if released != NEVER]
+    return tuple(round(late / NS_PER_MS, 3) for late in late_ns)
 
 
 def _late_ms(timeline: Timeline, executed: ExecutedTimeline) -> float:
