@@ -48,6 +48,7 @@ TIMEOUT_NS = 10 * NS_PER_S
 SETTLE_S = 1.2
 SHOWN_S = 0.2
 INSTANTS = ("QUEUE_START", "COMPUTE_START", "COMPUTE_END", "REQUEST_END")
+MOST_DEATHS = 3
 # The server to start from; every configuration is loaded over it.
 SCENARIO = "delay-too-long"
 
@@ -170,31 +171,40 @@ def _row(setting: Setting, found: QueueParts, truth: Any, requests: int, undistu
     )
 
 
-def measured(numbers: list[int]) -> tuple[list[Row], str]:
-    rows = []
-    scenario = load_scenario(SCENARIO)
-    with tempfile.TemporaryDirectory() as folder:
-        repository = materialise(scenario, Path(folder))
-        running = start(repository, environment=ensure_environment(print), folder=Path(folder))
-        try:
-            bench = Bench(running, scenario.workload.model)
-            for number in numbers:
-                row = bench.measure(number, SETTINGS[number])
-                rows.append(row)
-                said = row.cannot_tell or f"{row.idle_share:6.1%} ({row.error_pp:+.1f} pp)"
-                idle = f"queue {row.queue_ms:5.2f} ms, idle {row.true_idle_share:6.1%}"
-                print(f"{row.setting!s:50} {idle}: {said}")
-                print(
-                    f"{'':50} batch wait at most {row.most_batch_wait_ms:.2f} ms, proven at most "
-                    f"{row.proven_batch_wait_ms:.2f} ms{'' if row.within_bounds else ': OUT OF BOUNDS'}",
-                    flush=True,
-                )
-        except TrituneError:
-            print("".join(Path(running.log).read_text().splitlines(keepends=True)[-5:]))
-            raise
-        finally:
-            stop(running)
-    return rows, running.version
+def measured(numbers: list[int]) -> tuple[list[Row], str, int]:
+    """The rows, the server's version, and how often the server died under the load and was started again."""
+    rows: list[Row] = []
+    deaths = 0
+    while True:
+        with tempfile.TemporaryDirectory() as folder:
+            scenario = load_scenario(SCENARIO)
+            repository = materialise(scenario, Path(folder))
+            running = start(repository, environment=ensure_environment(print), folder=Path(folder))
+            try:
+                bench = Bench(running, scenario.workload.model)
+                for number in numbers[len(rows) :]:
+                    rows.append(bench.measure(number, SETTINGS[number]))
+                    show(rows[-1])
+                return rows, running.version, deaths
+            except TrituneError:
+                # 24.10 now and then ends with a segmentation fault while it traces every request.
+                log = Path(running.log).read_text()
+                if "Signal (" not in log or deaths == MOST_DEATHS:
+                    raise
+                deaths += 1
+                print(f"the server died, and is started again:\n{log[log.index('Signal (') :]}", flush=True)
+            finally:
+                stop(running)
+
+
+def show(row: Row) -> None:
+    said = row.cannot_tell or f"{row.idle_share:6.1%} ({row.error_pp:+.1f} pp)"
+    print(f"{row.setting!s:50} queue {row.queue_ms:5.2f} ms, idle {row.true_idle_share:6.1%}: {said}")
+    print(
+        f"{'':50} batch wait at most {row.most_batch_wait_ms:.2f} ms, proven at most "
+        f"{row.proven_batch_wait_ms:.2f} ms{'' if row.within_bounds else ': OUT OF BOUNDS'}",
+        flush=True,
+    )
 
 
 def results(rows: list[Row]) -> list[dict[str, Any]]:
@@ -236,7 +246,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="numbers of settings, e.g. 0,3,7")
     only = [int(word) for word in parser.parse_args().only.split(",") if word]
-    rows, version = measured(only or list(range(len(SETTINGS))))
+    rows, version, deaths = measured(only or list(range(len(SETTINGS))))
     figures = [figure for figure in results(rows) if not only or figure["name"] != "settings"]
     for figure in figures:
         held = {True: "holds", False: "DOES NOT HOLD", None: ""}[figure["holds"]]
@@ -246,7 +256,7 @@ def main() -> int:
             "schema": 1,
             "environment": msgspec.to_builtins(environment()) | {"triton": version},
             "results": figures,
-            "data": {"turnaround_counted_as_busy_ns": TURNAROUND_NS, "settings": rows},
+            "data": {"turnaround_counted_as_busy_ns": TURNAROUND_NS, "server_died": deaths, "settings": rows},
         }
         RESULT.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
         print(f"written to {RESULT}")
