@@ -69,6 +69,14 @@ def test_compiled_and_interpreted_are_equal(name: str) -> None:
     assert_same(played(name, interpreted=False), played(name, interpreted=True))
 
 
+def test_machine_code_is_made_once_for_numbers_and_arrays_alike() -> None:
+    instants = np.arange(4) * 10 * MS
+    for several in (1, np.ones(4, np.int64)):
+        load = Requests(instants, items=several, shape=several, timeout_ns=several)
+        simulate(SETTINGS["eager"], load, TIMING)
+    assert len(compiled.compiled().signatures) == 1  # type: ignore[attr-defined]
+
+
 def test_numba_disable_jit_changes_nothing() -> None:
     code = (
         "import json, test_compiled as t; "

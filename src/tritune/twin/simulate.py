@@ -172,7 +172,8 @@ def _open(setting: Setting, load: Requests, timing: Timing) -> Plan:
 
 
 def _column(values: Column, n: int) -> Int64:
-    return np.ascontiguousarray(np.broadcast_to(np.asarray(values, np.int64), n))
+    # A copy: a view would be read-only, a type of its own to numba, which compiles all rules again for it.
+    return np.array(np.broadcast_to(np.asarray(values, np.int64), n))
 
 
 def _empty_record(n: int) -> Record:
