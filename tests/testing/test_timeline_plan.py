@@ -10,6 +10,7 @@ from tritune.model.timeline import PlannedRequest, Timeline
 from tritune.testing.timelines.compare import is_tie
 from tritune.testing.timelines.generate import grid_timeline
 from tritune.testing.timelines.plan import FREE, STEERED, Plan, plans
+from tritune.testing.timelines.power import notices
 from tritune.testing.timelines.repository import serving_config
 from tritune.testing.timelines.steer import OVERHEAD_NS, planned, steered
 from tritune.twin.setting import setting_of
@@ -48,11 +49,18 @@ def test_steering_keeps_ends_away_from_arrivals_and_the_plan_gives_them_back(ins
 
 
 def test_the_same_seed_gives_the_same_plans_and_their_flags_are_the_twins() -> None:
-    drawn = list(plans(1, 7, "24.10"))
-    assert drawn == list(plans(1, 7, "24.10"))
+    *drawn, _, _, _, _, _, _ = every = list(plans(1, 7, "24.10"))
+    assert every == list(plans(1, 7, "24.10"))
     assert [plan.steered for plan in drawn] == ([True] * STEERED + [False] * FREE) * 2
     assert [plan.config.instances for plan in drawn[::3]] == sorted({plan.config.instances for plan in drawn})
     assert msgspec.json.decode(msgspec.json.encode(drawn), type=list[Plan]) == drawn
     for plan in drawn:
         assert plan.tie == is_tie(planned(setting_of(plan.config, "24.10"), plan.timeline))
         assert plan.candidates >= 1
+
+
+def test_the_last_ones_see_a_tick_of_timeouts() -> None:
+    last = list(plans(0, 7, "24.10"))
+    assert {plan.policy for plan in last} == {"tick"}
+    replays = [planned(setting_of(plan.config, "24.10"), plan.timeline) for plan in last]
+    assert [notices(replay, "the tick of timeouts") for replay in replays] == [True] * len(last) != []

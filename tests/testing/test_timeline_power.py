@@ -48,6 +48,9 @@ def test_policies_are_noticed_where_they_refuse_or_order() -> None:
     assert "timeouts" in found(busy + behind(2), default_timeout_us=20_000)
     own = behind(2, timeout_ns=20 * NS_PER_MS)
     override = {"default_timeout_us": 90_000, "allow_timeout_override": True}
+    assert "the tick of timeouts" not in found(busy + behind(2), default_timeout_us=20_000)
+    long = [PlannedRequest(0, 1_100 * NS_PER_MS)]
+    assert "the tick of timeouts" in found(long + behind(2), default_timeout_us=20_000)
     assert "timeouts of a request's own" in found(busy + own, **override)
     assert "timeouts of a request's own" not in found(busy + own, default_timeout_us=90_000)
     mixed = [*behind(1, priority=2), PlannedRequest(9 * NS_PER_MS, 5 * NS_PER_MS, items=8, priority=1)]

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from tritune.testing.timelines.compare import Replay
 from tritune.twin.setting import Policy, Setting
 from tritune.twin.state import EXECUTING, PHASE, READY_FIRST, SATURATED, Rules, State
 from tritune.twin.variant import Namespace, variant
+from tritune.units import NS_PER_MS
 
 
 def _policies(**changes: Any) -> Callable[[Setting], Setting]:
@@ -27,6 +29,7 @@ def _setting(**changes: Any) -> Callable[[Setting], Setting]:
     return lambda setting: msgspec.structs.replace(setting, **changes)
 
 
+_TICK = "the tick of timeouts"
 _SETTINGS: Mapping[str, Callable[[Setting], Setting]] = {
     "the delay": _setting(delay_ns=0),
     # {max_batch_size} is what Triton fills in.
@@ -42,7 +45,7 @@ _SETTINGS: Mapping[str, Callable[[Setting], Setting]] = {
     "max_queue_size": _policies(max_queue_size=0),
     "timeouts": _policies(default_timeout_ns=0),
     "timeouts of a request's own": _policies(allow_timeout_override=False),
-    "the tick of timeouts": _setting(ticks=False),
+    _TICK: _setting(ticks=False),
 }
 
 
@@ -72,10 +75,16 @@ RULES = (*_SETTINGS, *_VARIANTS)
 
 
 def notices(replay: Replay, rule: str) -> bool:
-    """Whether the twin without this one of RULES would batch or refuse otherwise in this timeline."""
+    """Whether the twin without this one of RULES would batch or refuse otherwise in this timeline.
+
+    The tick is noticed by when refused requests are answered: who is refused stays the same.
+    """
     if not replay.setting.dynamic:
         return False
     if rule in _SETTINGS:
         other = msgspec.structs.replace(replay, setting=_SETTINGS[rule](replay.setting))
+        if rule == _TICK:
+            answered = other.simulated().server_done_ns - replay.simulated().server_done_ns
+            return bool((np.abs(answered) > NS_PER_MS).any())
         return other.outcome() != replay.outcome()
     return replay.outcome(variant(_VARIANTS[rule])) != replay.outcome()
