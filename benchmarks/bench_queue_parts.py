@@ -36,8 +36,8 @@ from tritune.triton.address import parse_url
 from tritune.triton.grpc import Grpc
 from tritune.triton.server import TritonServer
 from tritune.triton.traces import TraceFile, Tracing
-from tritune.twin.calibrate import calibrate
-from tritune.twin.parts import QueueParts, queue_parts
+from tritune.twin.ask.parts import QueueParts, queue_parts
+from tritune.twin.fit.calibrate import calibrate
 from tritune.units import NS_PER_S
 
 RESULT = Path(__file__).parent / "results" / "queue-parts.json"

@@ -31,7 +31,7 @@ from tritune.testing.timelines.plan import Plan, plans
 from tritune.testing.timelines.play import Player
 from tritune.testing.timelines.power import RULES
 from tritune.testing.timelines.repository import write_repository
-from tritune.twin.setting import setting_of
+from tritune.twin.engine.setting import setting_of
 
 RESULT = Path(__file__).parent / "results" / "timelines.json"
 RELEASE = "24.10"

@@ -23,9 +23,9 @@ import ciw
 import numpy as np
 import simpy
 
-from tritune.twin.setting import Policy, Setting
-from tritune.twin.simulate import Requests, Simulated, simulate
-from tritune.twin.timing import Draws, Timing
+from tritune.twin.engine.setting import Policy, Setting
+from tritune.twin.engine.simulate import Requests, Simulated, simulate
+from tritune.twin.engine.timing import Draws, Timing
 
 RESULT = Path(__file__).parent / "results" / "twin-speed.json"
 TARGET_PER_S = 5e6

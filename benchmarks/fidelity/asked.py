@@ -11,11 +11,11 @@ from tritune.model.config import ServingConfig
 from tritune.model.profile import TwinProfile
 from tritune.model.requests import Int64
 from tritune.stats.quantiles import quantile
-from tritune.twin.calibrate import timing_of
-from tritune.twin.predict import predict
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, simulate
-from tritune.twin.traffic import Traffic
+from tritune.twin.ask.predict import predict
+from tritune.twin.ask.traffic import Traffic
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, simulate
+from tritune.twin.fit.calibrate import timing_of
 
 REPLAYS = 16
 SHOWN = {"p50": 0.5, "p95": 0.95, "p99": 0.99}

@@ -23,7 +23,7 @@ from tritune.stats.trust import doubt
 from tritune.store.calibration import calibration_runs
 from tritune.store.runs import Runs
 from tritune.testing.timelines.undisturbed import undisturb
-from tritune.twin.calibrate import calibrate_runs
+from tritune.twin.fit.calibrate import calibrate_runs
 from tritune.units import NS_PER_S
 from tritune.verbs.load import load as send
 from tritune.verbs.measure import Cell, Instruments, measure, warm_up

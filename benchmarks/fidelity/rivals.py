@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tritune.model.requests import Floats, Int64
-from tritune.twin.service_fit import line
+from tritune.twin.fit.service_fit import line
 
 
 def late_binding_ns(

@@ -19,7 +19,7 @@ from tritune.diagnose.diagnose import diagnose
 from tritune.diagnose.result import Diagnosis
 from tritune.model.config import ServingConfig, Setting
 from tritune.model.server import ServerWindow
-from tritune.twin.service import service_curve
+from tritune.twin.fit.service import service_curve
 
 DELAY = "dynamic_batching.max_queue_delay_microseconds"
 PREFERRED = "dynamic_batching.preferred_batch_size"

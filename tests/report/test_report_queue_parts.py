@@ -17,8 +17,8 @@ from tritune.report.content.queue_parts import (
     queue_parts_blocks,
     queue_parts_line,
 )
-from tritune.twin.parts import Part, QueueParts
-from tritune.twin.queue_bounds import QueueBounds
+from tritune.twin.ask.parts import Part, QueueParts
+from tritune.twin.ask.queue_bounds import QueueBounds
 
 QUEUE_NS = 12.1e6
 WITHOUT = "without a reason (slow or lost wake-ups)"

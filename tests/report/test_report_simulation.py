@@ -16,13 +16,13 @@ from tritune.report.content.simulation import MOST_ROWS, simulation_document
 from tritune.report.content.simulation_words import headroom_line, rate, short
 from tritune.report.render.html import html
 from tritune.report.render.text import print_text
-from tritune.twin.answer import Simulation
-from tritune.twin.figures import typed_profile
-from tritune.twin.grid import service_line
-from tritune.twin.knee import Headroom, Knee
-from tritune.twin.predict import Prediction
-from tritune.twin.validate import Validity
-from tritune.twin.verified import Verified
+from tritune.twin.ask.answer import Simulation
+from tritune.twin.ask.grid import service_line
+from tritune.twin.ask.knee import Headroom, Knee
+from tritune.twin.ask.predict import Prediction
+from tritune.twin.ask.validate import Validity
+from tritune.twin.ask.verified import Verified
+from tritune.twin.fit.figures import typed_profile
 from tritune.units import NEVER_NS
 
 SLO = parse_slo("p99=50ms")

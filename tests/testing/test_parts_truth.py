@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tritune.model.timeline import NEVER, ExecutedTimeline
 from tritune.testing.parts_truth import PartsTruth, parts_truth
 from tritune.testing.timelines.repository import serving_config
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, simulate
+from tritune.twin.engine.timing import Timing
 from tritune.units import NS_PER_MS
 
 

@@ -18,9 +18,9 @@ from tritune.testing.timelines.compare import Replay, is_tie, with_lost_wakeups
 from tritune.testing.timelines.generate import free_timeline
 from tritune.testing.timelines.judge import judge
 from tritune.testing.timelines.repository import serving_config
-from tritune.twin.setting import Setting, setting_of
-from tritune.twin.simulate import Outcome, Requests, simulate
-from tritune.twin.timing import Draws, Timing
+from tritune.twin.engine.setting import Setting, setting_of
+from tritune.twin.engine.simulate import Outcome, Requests, simulate
+from tritune.twin.engine.timing import Draws, Timing
 from tritune.units import NS_PER_MS
 
 CONFIGS = {

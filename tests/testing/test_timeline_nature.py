@@ -7,7 +7,7 @@ import pytest
 from tritune.testing.timelines.nature import nature_of
 from tritune.testing.timelines.steer import planned
 from tritune.testing.timelines.vectors import VECTORS
-from tritune.twin.setting import setting_of
+from tritune.twin.engine.setting import setting_of
 
 
 @pytest.mark.parametrize(

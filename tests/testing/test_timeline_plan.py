@@ -13,7 +13,7 @@ from tritune.testing.timelines.plan import FREE, STEERED, Plan, plans
 from tritune.testing.timelines.power import notices
 from tritune.testing.timelines.repository import serving_config
 from tritune.testing.timelines.steer import OVERHEAD_NS, planned, steered
-from tritune.twin.setting import setting_of
+from tritune.twin.engine.setting import setting_of
 from tritune.units import NS_PER_MS
 
 

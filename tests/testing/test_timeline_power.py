@@ -9,7 +9,7 @@ from tritune.testing.timelines.power import RULES, notices
 from tritune.testing.timelines.repository import serving_config
 from tritune.testing.timelines.steer import planned
 from tritune.testing.timelines.vectors import VECTORS
-from tritune.twin.setting import setting_of
+from tritune.twin.engine.setting import setting_of
 from tritune.units import NS_PER_MS
 
 

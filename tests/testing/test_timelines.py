@@ -11,7 +11,7 @@ from tritune.model.config import QueuePolicy
 from tritune.testing.timelines.families import POLICIES, describe, random_family
 from tritune.testing.timelines.generate import REQUESTS, first_ms, free_timeline, grid_timeline
 from tritune.testing.timelines.repository import config_json, serving_config
-from tritune.twin.setting import setting_of
+from tritune.twin.engine.setting import setting_of
 
 
 def seeded(*seed: int) -> np.random.Generator:

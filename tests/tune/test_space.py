@@ -5,7 +5,7 @@ import pytest
 from tritune.diagnose.moves import COUNT, DELAY, PREFERRED
 from tritune.model.config import DynamicBatching, InstanceGroup, ServingConfig
 from tritune.tune.space import STAGES, Candidate, Passed, candidates
-from tritune.twin.service import ServicePoint
+from tritune.twin.fit.service import ServicePoint
 
 
 def config(*, delay=0, preferred=(), max_batch=16, count=1, block=True) -> ServingConfig:

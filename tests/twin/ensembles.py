@@ -8,11 +8,11 @@ import numpy as np
 from twin_play import config, even
 
 from tritune.model.config import EnsembleStep, ServingConfig, TensorSpec
-from tritune.twin.chain import ChainPlay, Served, simulate_chain
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests
-from tritune.twin.timing import Timing
-from tritune.twin.wiring import wiring
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests
+from tritune.twin.engine.timing import Timing
+from tritune.twin.ensemble.chain import ChainPlay, Served, simulate_chain
+from tritune.twin.ensemble.wiring import wiring
 
 
 def ensemble(*steps: str, takes: str = "in", makes: str = "out", **more: Any) -> ServingConfig:

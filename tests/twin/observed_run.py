@@ -16,11 +16,11 @@ from tritune.model.requests import Kind, RequestLog
 from tritune.model.server import BatchStat, ModelCounters, ServerWindow, Tally
 from tritune.model.workload import Workload
 from tritune.stats.quantiles import percentiles
-from tritune.twin.calibrate import calibrate
-from tritune.twin.calibration_run import CalibrationRun
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, Simulated, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, Simulated, simulate
+from tritune.twin.engine.timing import Timing
+from tritune.twin.fit.calibrate import calibrate
+from tritune.twin.fit.calibration_run import CalibrationRun
 
 CLIENT_NS, SERVER_NS = 200_000, 60_000
 

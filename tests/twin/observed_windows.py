@@ -13,9 +13,9 @@ from tritune.arrivals.processes import plan
 from tritune.model.config import ServingConfig
 from tritune.model.server import BatchStat, ModelCounters, ServerWindow, Tally
 from tritune.model.workload import Arrivals, Bursts
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, Simulated, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, Simulated, simulate
+from tritune.twin.engine.timing import Timing
 from tritune.units import NS_PER_S
 
 

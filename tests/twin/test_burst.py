@@ -13,10 +13,10 @@ from twin_play import config
 from tritune.arrivals.processes import plan
 from tritune.model.workload import Bursts
 from tritune.stats.quantiles import quantile
-from tritune.twin.burst import MIN_WINDOWS, BurstFit, fit_arrivals
-from tritune.twin.moments import TOLERANCES, moments, observed, simulated
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, simulate
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, simulate
+from tritune.twin.fit.burst import MIN_WINDOWS, BurstFit, fit_arrivals
+from tritune.twin.fit.moments import TOLERANCES, moments, observed, simulated
 
 SERVED, UNSEEN = config(5, largest=16), config(0, largest=12)
 SETTING = setting_of(SERVED)

@@ -18,13 +18,13 @@ from tritune.errors import ExitCode, TrituneError
 from tritune.model.profile import TwinProfile
 from tritune.model.server import BatchStat, ModelCounters, ServerWindow
 from tritune.stats.quantiles import quantile
-from tritune.twin.calibrate import PRIOR_CV, arrival_fit, timing_of
-from tritune.twin.predict import Traffic, predict
-from tritune.twin.service_fit import fit_service, isotonic, reach
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, simulate
-from tritune.twin.validate import validate
-from tritune.twin.variation import variation
+from tritune.twin.ask.predict import Traffic, predict
+from tritune.twin.ask.validate import validate
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, simulate
+from tritune.twin.fit.calibrate import PRIOR_CV, arrival_fit, timing_of
+from tritune.twin.fit.service_fit import fit_service, isotonic, reach
+from tritune.twin.fit.variation import variation
 
 # Service times ----------------------------------------------------------------------------------------------
 

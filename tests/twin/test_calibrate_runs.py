@@ -9,7 +9,7 @@ import pytest
 from observed_run import observe, true_service, truth
 
 from tritune.errors import TrituneError
-from tritune.twin.calibrate import PRIOR_CV, calibrate_runs
+from tritune.twin.fit.calibrate import PRIOR_CV, calibrate_runs
 
 
 def test_one_run_without_parts_keeps_its_prior() -> None:

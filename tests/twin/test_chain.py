@@ -15,11 +15,11 @@ from tritune.arrivals.processes import plan
 from tritune.errors import TrituneError, UsageError
 from tritune.model.client import ClientPolicy
 from tritune.model.config import QueuePolicy
-from tritune.twin.chain import HandOver, Served, simulate_chain
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import ClosedLoop, Outcome, Requests, simulate
-from tritune.twin.timing import Timing
-from tritune.twin.wiring import wiring
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import ClosedLoop, Outcome, Requests, simulate
+from tritune.twin.engine.timing import Timing
+from tritune.twin.ensemble.chain import HandOver, Served, simulate_chain
+from tritune.twin.ensemble.wiring import wiring
 
 TANDEM = ensemble("a: in -> mid", "b: mid -> out")
 # A thread never wakes up in no time; with a nanosecond it finds all that came at one instant.

@@ -25,12 +25,12 @@ from tritune.testing.ensemble_truth import (
     ensemble_json,
     model_json,
 )
-from tritune.twin.chain_fit import ChainProfile, calibrate_chain
-from tritune.twin.chain_predict import Case, chain_headroom, chain_knee, predict_chain
-from tritune.twin.chain_validate import validate_chain
-from tritune.twin.ensemble_run import EnsembleRun
-from tritune.twin.sweep import Effort
-from tritune.twin.traffic import Traffic
+from tritune.twin.ask.sweep import Effort
+from tritune.twin.ask.traffic import Traffic
+from tritune.twin.ensemble.chain_fit import ChainProfile, calibrate_chain
+from tritune.twin.ensemble.chain_predict import Case, chain_headroom, chain_knee, predict_chain
+from tritune.twin.ensemble.chain_validate import validate_chain
+from tritune.twin.ensemble.ensemble_run import EnsembleRun
 from tritune.verbs.load import step_file
 
 TRUTH = EnsembleTruth(TANDEM, {"detector": DETECTOR, "classifier": CLASSIFIER}, COSTS)

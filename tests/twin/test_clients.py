@@ -15,9 +15,9 @@ from twin_play import MS, assert_same, config, ms, play
 from tritune.errors import TrituneError, UsageError
 from tritune.model.client import ClientPolicy
 from tritune.model.config import QueuePolicy
-from tritune.twin.setting import Setting
-from tritune.twin.simulate import ClosedLoop, Outcome, Requests, Simulated, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine.setting import Setting
+from tritune.twin.engine.simulate import ClosedLoop, Outcome, Requests, Simulated, simulate
+from tritune.twin.engine.timing import Timing
 
 FOREVER = 10**6 * MS
 ONE = Setting()  # one instance, one request at a time

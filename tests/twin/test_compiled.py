@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from twin_play import MS, assert_same
 
-from tritune.twin import compiled, driver, rules
-from tritune.twin.setting import Policy, Setting
-from tritune.twin.simulate import Requests, Simulated, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine import compiled, driver, rules
+from tritune.twin.engine.setting import Policy, Setting
+from tritune.twin.engine.simulate import Requests, Simulated, simulate
+from tritune.twin.engine.timing import Timing
 
 TIMING = Timing(
     tuple(4.35 * MS + 0.531 * MS * b for b in range(17)),
@@ -90,7 +90,7 @@ def test_numba_disable_jit_changes_nothing() -> None:
 
 def test_numba_is_imported_by_the_first_simulation_only() -> None:
     code = (
-        "import sys, tritune.cli.main, tritune.twin.simulate, tritune.twin.ties; "
+        "import sys, tritune.cli.main, tritune.twin.engine.simulate, tritune.twin.engine.ties; "
         "sys.exit('numba' in sys.modules)"
     )
     subprocess.run(

@@ -12,12 +12,12 @@ from twin_play import config, ms, play
 from tritune.arrivals.processes import plan
 from tritune.model.profile import TwinProfile
 from tritune.stats.quantiles import quantile
-from tritune.twin.calibrate import calibrate_runs
-from tritune.twin.contention import others_at_start
-from tritune.twin.figures import timing_of
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, simulate
+from tritune.twin.engine.timing import Timing
+from tritune.twin.fit.calibrate import calibrate_runs
+from tritune.twin.fit.contention import others_at_start
+from tritune.twin.fit.figures import timing_of
 
 
 def two(timing: Timing, *, first: int = 1, rate: float = 300) -> tuple[Observed, Observed]:

@@ -11,9 +11,9 @@ from twin_play import MS, config
 from tritune.errors import TrituneError
 from tritune.model.server import ServerWindow, Tally
 from tritune.model.workload import Bursts
-from tritune.twin.from_metrics import from_metrics
-from tritune.twin.metric_levels import load_levels
-from tritune.twin.timing import Timing
+from tritune.twin.engine.timing import Timing
+from tritune.twin.fit.from_metrics import from_metrics
+from tritune.twin.fit.metric_levels import load_levels
 
 RATES = (100, 250, 400, 600, 800)
 

@@ -17,10 +17,10 @@ from tritune.arrivals.processes import plan
 from tritune.model.config import QueuePolicy
 from tritune.model.profile import Figure, TwinProfile
 from tritune.model.server import ServerWindow
-from tritune.twin.parts import PRIOR_WAKE_NS, QueueParts, queue_parts
-from tritune.twin.queue_bounds import QueueBounds, queue_bounds
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, simulate
+from tritune.twin.ask.parts import PRIOR_WAKE_NS, QueueParts, queue_parts
+from tritune.twin.ask.queue_bounds import QueueBounds, queue_bounds
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, simulate
 
 # A limit that is never reached.
 LAZY = QueuePolicy(max_queue_size=1_000_000)

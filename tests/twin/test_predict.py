@@ -9,13 +9,13 @@ from twin_play import MS, config
 from tritune.errors import UsageError
 from tritune.model.config import Setting as Edit
 from tritune.model.slo import parse_slo
-from tritune.twin.calibrate import typed_profile
-from tritune.twin.grid import grid, service_line
-from tritune.twin.knee import headroom, knee
-from tritune.twin.predict import capacity, predict
-from tritune.twin.setting import setting_of
-from tritune.twin.timing import Timing
-from tritune.twin.traffic import Traffic
+from tritune.twin.ask.grid import grid, service_line
+from tritune.twin.ask.knee import headroom, knee
+from tritune.twin.ask.predict import capacity, predict
+from tritune.twin.ask.traffic import Traffic
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.timing import Timing
+from tritune.twin.fit.calibrate import typed_profile
 
 DELAY = "dynamic_batching.max_queue_delay_microseconds"
 PREFERRED = "dynamic_batching.preferred_batch_size"

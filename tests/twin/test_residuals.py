@@ -9,12 +9,12 @@ from twin_play import LAZY, config
 
 from tritune.arrivals.processes import plan
 from tritune.stats.quantiles import quantile
-from tritune.twin.calibrate import calibrate_runs
-from tritune.twin.figures import timing_of
-from tritune.twin.residuals import lone_variation
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, simulate
+from tritune.twin.engine.timing import Timing
+from tritune.twin.fit.calibrate import calibrate_runs
+from tritune.twin.fit.figures import timing_of
+from tritune.twin.fit.residuals import lone_variation
 
 
 @pytest.mark.parametrize(("rate", "delay_ms"), [(400, 0), (600, 0.5), (900, 2)])

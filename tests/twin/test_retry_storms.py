@@ -14,9 +14,9 @@ from twin_play import MS
 
 from tritune.model.client import ClientPolicy
 from tritune.model.requests import Int64
-from tritune.twin.setting import Setting
-from tritune.twin.simulate import Requests, Simulated, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine.setting import Setting
+from tritune.twin.engine.simulate import Requests, Simulated, simulate
+from tritune.twin.engine.timing import Timing
 
 BATCHED = Setting(1, 8, True, (8,))
 TIMING = Timing((0.0, *((3.4 + 0.55 * b) * MS for b in range(1, 9))))

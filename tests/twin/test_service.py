@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tritune.model.server import BatchStat, ModelCounters, ServerWindow
-from tritune.twin.service import ServicePoint, groups, peak, service_curve
+from tritune.twin.fit.service import ServicePoint, groups, peak, service_curve
 
 
 def window(stats: dict[int, BatchStat] | None) -> ServerWindow:

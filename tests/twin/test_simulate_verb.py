@@ -15,9 +15,9 @@ from tritune.model.measurement import Sender
 from tritune.model.server import BatchStat, ModelCounters, ServerWindow, Tally
 from tritune.model.slo import parse_slo
 from tritune.pbtxt.message import view_json
-from tritune.twin.calibration_run import CalibrationRun
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import ClosedLoop, simulate
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import ClosedLoop, simulate
+from tritune.twin.fit.calibration_run import CalibrationRun
 from tritune.verbs.simulate import Question, answer, from_runs, from_saved
 from tritune.verbs.work import Alone
 
@@ -139,7 +139,7 @@ def test_a_recorded_load_is_kept_in_the_profile() -> None:
         arrival=msgspec.structs.replace(fit.profile.arrival, process=None),  # type: ignore[type-var]
     )
     from tritune.arrivals.recorded import recorded
-    from tritune.twin.saved import SavedRecord
+    from tritune.twin.fit.saved import SavedRecord
 
     record = recorded(bursty, np.ones(len(bursty), np.int64))
     kept = SavedRecord(record.gaps_ns.tolist(), record.items.tolist(), record.block)

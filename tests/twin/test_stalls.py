@@ -8,8 +8,8 @@ import pytest
 from observed_run import observe, true_service, truth
 from twin_play import MS
 
-from tritune.twin.calibrate import calibrate_runs
-from tritune.twin.stalls import binomial, find_stalls
+from tritune.twin.fit.calibrate import calibrate_runs
+from tritune.twin.fit.stalls import binomial, find_stalls
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,16 @@ from tritune.model.measurement import Estimate
 from tritune.model.slo import parse_slo
 from tritune.model.workload import Bursts
 from tritune.pbtxt.message import apply_json, view_json
-from tritune.twin.figures import typed_profile
-from tritune.twin.grid import MOST_SETTINGS, grid, rates, service_line
-from tritune.twin.knee import find_knee
-from tritune.twin.loadable import unloadable
-from tritune.twin.pareto import by_setting, front, ranked
-from tritune.twin.predict import Prediction, predict
-from tritune.twin.simulate import Requests
-from tritune.twin.sweep import Drawn, effort_for, load_of_one
-from tritune.twin.timing import Timing, draw
-from tritune.twin.traffic import Traffic
+from tritune.twin.ask.grid import MOST_SETTINGS, grid, rates, service_line
+from tritune.twin.ask.knee import find_knee
+from tritune.twin.ask.loadable import unloadable
+from tritune.twin.ask.pareto import by_setting, front, ranked
+from tritune.twin.ask.predict import Prediction, predict
+from tritune.twin.ask.sweep import Drawn, effort_for, load_of_one
+from tritune.twin.ask.traffic import Traffic
+from tritune.twin.engine.simulate import Requests
+from tritune.twin.engine.timing import Timing, draw
+from tritune.twin.fit.figures import typed_profile
 from tritune.units import NEVER_NS
 
 DELAY = "dynamic_batching.max_queue_delay_microseconds"

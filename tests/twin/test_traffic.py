@@ -15,10 +15,10 @@ from tritune.model.client import ClientPolicy
 from tritune.model.profile import ArrivalFit
 from tritune.model.workload import Bursts
 from tritune.stats.quantiles import quantile
-from tritune.twin.calibrate import arrival_fit
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import ClosedLoop, Requests, simulate
-from tritune.twin.traffic import Traffic, requests_of, traffic_of
+from tritune.twin.ask.traffic import Traffic, requests_of, traffic_of
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import ClosedLoop, Requests, simulate
+from tritune.twin.fit.calibrate import arrival_fit
 
 BURSTS = Bursts(8, 200_000_000, 0.2)
 

@@ -6,8 +6,8 @@ import pytest
 from twin_play import MS, config, ms, play
 
 from tritune.model.config import QueuePolicy
-from tritune.twin.simulate import Outcome, Requests
-from tritune.twin.timing import Timing
+from tritune.twin.engine.simulate import Outcome, Requests
+from tritune.twin.engine.timing import Timing
 
 EXPIRES = QueuePolicy(default_timeout_microseconds=20_000)
 # A thread wakes up after the instant that it waits for; at that very instant nothing has timed out yet.

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twin_play import MS, play
 
-from tritune.twin.setting import Policy, Setting
-from tritune.twin.simulate import ClosedLoop, Requests, Simulated, simulate
-from tritune.twin.timing import Draws, Timing
+from tritune.twin.engine.setting import Policy, Setting
+from tritune.twin.engine.simulate import ClosedLoop, Requests, Simulated, simulate
+from tritune.twin.engine.timing import Draws, Timing
 
 N = 400_000
 LAZY = (Policy(max_queue_size=10**9),)

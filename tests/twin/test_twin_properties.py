@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twin_play import MS, assert_same, play
 
-from tritune.twin.setting import Policy, Setting
-from tritune.twin.simulate import Outcome, Requests, Simulated, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine.setting import Policy, Setting
+from tritune.twin.engine.simulate import Outcome, Requests, Simulated, simulate
+from tritune.twin.engine.timing import Timing
 
 US = 1000
 

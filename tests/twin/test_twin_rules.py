@@ -7,9 +7,9 @@ import pytest
 from twin_play import LAZY, MS, behind_busy, config, even, ms, play, sizes
 
 from tritune.model.config import QueuePolicy
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Outcome, Requests
-from tritune.twin.timing import Draws, Timing
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Outcome, Requests
+from tritune.twin.engine.timing import Draws, Timing
 
 
 def groups(simulated, values) -> list[list[int]]:  # type: ignore[no-untyped-def]

@@ -10,9 +10,9 @@ from twin_play import LAZY, config
 from tritune.errors import TrituneError, UsageError
 from tritune.model.config import InstanceGroup, QueuePolicy, TensorSpec
 from tritune.pbtxt.message import view_text
-from tritune.twin.setting import Policy, Setting, release_of, rules_of, setting_of
-from tritune.twin.simulate import ClosedLoop, Requests, simulate
-from tritune.twin.timing import Timing, draw
+from tritune.twin.engine.setting import Policy, Setting, release_of, rules_of, setting_of
+from tritune.twin.engine.simulate import ClosedLoop, Requests, simulate
+from tritune.twin.engine.timing import Timing, draw
 
 
 def test_preferred_sizes_are_filled_in_as_triton_does() -> None:

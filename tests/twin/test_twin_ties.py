@@ -6,11 +6,11 @@ import pytest
 from twin_play import BUSY_MS, LAZY, MS, behind_busy, config, even, ms, play
 
 from tritune.model.config import ServingConfig
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, simulate
-from tritune.twin.ties import batcher_first, ties
-from tritune.twin.timing import Timing
-from tritune.twin.variant import variant
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, simulate
+from tritune.twin.engine.ties import batcher_first, ties
+from tritune.twin.engine.timing import Timing
+from tritune.twin.engine.variant import variant
 
 
 @pytest.mark.parametrize(("last_ms", "tied"), [(280, False), (299.5, True), (300.5, True), (310, False)])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tritune.model.config import DynamicBatching, InstanceGroup, ServingConfig
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, simulate
+from tritune.twin.engine.timing import Timing
 from tritune.units import NS_PER_MS
 
 

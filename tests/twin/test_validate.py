@@ -10,9 +10,9 @@ import pytest
 from observed_run import Observed, observe, truth
 from twin_play import MS, config
 
-from tritune.twin.predict import predict
-from tritune.twin.traffic import Traffic
-from tritune.twin.validate import distance, validate
+from tritune.twin.ask.predict import predict
+from tritune.twin.ask.traffic import Traffic
+from tritune.twin.ask.validate import distance, validate
 
 
 def judged(run: Observed, profile: object | None = None):

@@ -7,7 +7,7 @@ import pytest
 from observed_run import observe, truth
 
 from tritune.model.server import BatchStat
-from tritune.twin.variation import MIN_WINDOWS, variation, variation_of
+from tritune.twin.fit.variation import MIN_WINDOWS, variation, variation_of
 
 
 def drawn(

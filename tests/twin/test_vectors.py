@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from twin_play import LAZY, behind_busy, config, even, ms, play, sizes
 
-from tritune.twin.simulate import Requests
+from tritune.twin.engine.simulate import Requests
 
 TRICKLE_9 = np.arange(20) * 10 + 40.0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tritune.model.config import InstanceGroup, ServingConfig
-from tritune.twin.verified import TIMELINES, verified
+from tritune.twin.ask.verified import TIMELINES, verified
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / TIMELINES.file
 LIKE = ServingConfig("m", backend="python", instance_group=(InstanceGroup(kind="KIND_CPU"),))

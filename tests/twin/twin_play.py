@@ -7,9 +7,9 @@ from dataclasses import fields
 import numpy as np
 
 from tritune.model.config import DynamicBatching, InstanceGroup, QueuePolicy, ServingConfig, TensorSpec
-from tritune.twin.setting import Setting, setting_of
-from tritune.twin.simulate import Load, Requests, Simulated, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine.setting import Setting, setting_of
+from tritune.twin.engine.simulate import Load, Requests, Simulated, simulate
+from tritune.twin.engine.timing import Timing
 
 MS = 1_000_000
 LAZY = QueuePolicy(max_queue_size=100)

@@ -17,9 +17,9 @@ from tritune.pbtxt.message import view_json
 from tritune.stats.quantiles import quantile
 from tritune.testing import FakeClock, FakeServer, RecordingProgress
 from tritune.testing.counting import Execution
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests, Simulated, simulate
-from tritune.twin.timing import Timing
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests, Simulated, simulate
+from tritune.twin.engine.timing import Timing
 from tritune.units import NS_PER_MS, NS_PER_S
 from tritune.verbs.observe import Observation, observe, simulate_observed
 from tritune.verbs.simulate import Question

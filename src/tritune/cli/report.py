@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from tritune.errors import ExitCode, TrituneError, UsageError
 from tritune.report.content.document import Document
 from tritune.store.reader import StoredRun
-from tritune.twin.queue_bounds import QueueBounds
+from tritune.twin.ask.queue_bounds import QueueBounds
 
 
 def report(
@@ -94,7 +94,7 @@ def document_of(stored: StoredRun) -> Document:
 def _queue(stored: StoredRun) -> QueueBounds | None:
     """What the counters say of the queue; None where they say nothing, or the configuration was not kept."""
     from tritune.pbtxt.message import view_json
-    from tritune.twin.queue_bounds import queue_bounds
+    from tritune.twin.ask.queue_bounds import queue_bounds
 
     measurement, config = stored.manifest.measurement, stored.text("config/effective.json")
     window = measurement.window if measurement else None

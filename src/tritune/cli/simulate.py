@@ -111,8 +111,8 @@ def simulate(
     from tritune.report.render.html import html
     from tritune.report.render.text import print_text
     from tritune.store.profiles import write_profile
-    from tritune.twin.answer import Simulation
-    from tritune.twin.grid import rates
+    from tritune.twin.ask.answer import Simulation
+    from tritune.twin.ask.grid import rates
     from tritune.verbs.observe import answer_observed
     from tritune.verbs.simulate import Question, answer
 

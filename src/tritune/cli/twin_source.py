@@ -12,7 +12,7 @@ from tritune.store.ensemble import ensemble_run
 from tritune.store.profiles import read_profile
 from tritune.store.reader import open_run
 from tritune.store.runs import MANIFEST
-from tritune.twin.chain_answer import EnsembleSimulation
+from tritune.twin.ensemble.chain_answer import EnsembleSimulation
 from tritune.verbs.load import step_file
 from tritune.verbs.simulate import Basis, Question, from_runs, from_saved, from_typed
 from tritune.verbs.simulate_ensemble import simulate_ensemble_run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tritune.diagnose.result import Capacity
 from tritune.model.config import ServingConfig
 from tritune.model.server import ServerWindow
-from tritune.twin.service import peak, service_curve
+from tritune.twin.fit.service import peak, service_curve
 
 
 def capacity(config: ServingConfig, window: ServerWindow) -> Capacity | None:

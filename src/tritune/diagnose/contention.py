@@ -15,7 +15,7 @@ from operator import add
 import numpy as np
 
 from tritune.model.server import ServerWindow
-from tritune.twin.service import ServicePoint, service_curve
+from tritune.twin.fit.service import ServicePoint, service_curve
 
 # Slower than this at equal batch sizes, and fewer instances have the better p99 (research.md 9).
 BREAK_EVEN = 0.25

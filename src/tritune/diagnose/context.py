@@ -9,7 +9,7 @@ from tritune.diagnose.breakdown import STAGES, mean_of, request_mean
 from tritune.diagnose.result import BatchRow, Breakdown, Capacity
 from tritune.model.config import ServingConfig
 from tritune.model.server import ServerWindow
-from tritune.twin.service import ServicePoint
+from tritune.twin.fit.service import ServicePoint
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tritune.diagnose.result import Diagnosis, Finding
 from tritune.diagnose.rules import LAST, RULES
 from tritune.model.config import ServingConfig
 from tritune.model.server import ServerWindow
-from tritune.twin.service import service_curve
+from tritune.twin.fit.service import service_curve
 
 # Below these a mean is an anecdote, and no verdict is given (taxonomy G1).
 MIN_REQUESTS, MIN_EXECUTIONS = 100, 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tritune.diagnose.context import Context
-from tritune.twin.service import groups, peak
+from tritune.twin.fit.service import groups, peak
 
 # Rare neighbours count together. 10 executions give a mean within about 10 % for a service time that varies
 # by a third.

@@ -11,7 +11,7 @@ from tritune.pbtxt.message import view_json
 from tritune.stats.trust import doubt
 from tritune.store.reader import StoredRun, open_run
 from tritune.store.rows import statistics_of
-from tritune.twin.calibration_run import CalibrationRun
+from tritune.twin.fit.calibration_run import CalibrationRun
 
 EFFECTIVE = "config/effective.json"
 

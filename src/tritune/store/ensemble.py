@@ -12,8 +12,8 @@ from tritune.pbtxt.message import view_json
 from tritune.store.calibration import calibration_runs
 from tritune.store.reader import open_run
 from tritune.store.rows import statistics_of
-from tritune.twin.calibration_run import CalibrationRun
-from tritune.twin.ensemble_run import EnsembleRun
+from tritune.twin.ensemble.ensemble_run import EnsembleRun
+from tritune.twin.fit.calibration_run import CalibrationRun
 
 
 def ensemble_run(path: str | Path, step_file: Callable[[str], str]) -> EnsembleRun | None:

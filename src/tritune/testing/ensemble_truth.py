@@ -20,11 +20,11 @@ from tritune.model.workload import Workload
 from tritune.pbtxt.message import view_json
 from tritune.stats.quantiles import percentiles
 from tritune.store.runs import Runs
-from tritune.twin.chain import ChainPlay, HandOver, Served, simulate_chain
-from tritune.twin.setting import setting_of
-from tritune.twin.simulate import Requests
-from tritune.twin.timing import Timing
-from tritune.twin.wiring import wiring
+from tritune.twin.engine.setting import setting_of
+from tritune.twin.engine.simulate import Requests
+from tritune.twin.engine.timing import Timing
+from tritune.twin.ensemble.chain import ChainPlay, HandOver, Served, simulate_chain
+from tritune.twin.ensemble.wiring import wiring
 from tritune.verbs.load import step_file
 
 ENSEMBLE = "pipeline"

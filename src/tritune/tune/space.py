@@ -25,7 +25,7 @@ from tritune.diagnose.moves import (
     short_delay,
 )
 from tritune.model.config import Change, ServingConfig, Setting
-from tritune.twin.service import ServicePoint, groups
+from tritune.twin.fit.service import ServicePoint, groups
 
 Stage = Literal["delay", "plain batching", "preferred sizes", "instances", "max batch size"]
 STAGES: tuple[Stage, ...] = ("delay", "plain batching", "preferred sizes", "instances", "max batch size")

@@ -1,1 +1,1 @@
-"""Triton in virtual time. So far: service times and the capacity that follows from them."""
+"""Triton in virtual time: the engine, its calibration, what it is asked, and ensembles (docs/twin.md)."""

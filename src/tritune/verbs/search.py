@@ -22,7 +22,7 @@ from tritune.tune.result import Outcome, StepResult
 from tritune.tune.space import STAGES, Candidate, Passed, Stage, candidates
 from tritune.tune.undo import KEEP
 from tritune.tune.verdict import abort_rule, batches_moved, holds, keep, needs_pair
-from tritune.twin.service import service_curve
+from tritune.twin.fit.service import service_curve
 from tritune.units import NS_PER_S, format_duration
 from tritune.verbs.measure import Cell, figures, pool
 from tritune.verbs.request import TuneRequest

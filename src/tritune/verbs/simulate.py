@@ -12,21 +12,21 @@ from tritune.errors import ExitCode, TrituneError, UsageError
 from tritune.model.client import ClientPolicy
 from tritune.model.slo import Slo
 from tritune.pbtxt.message import apply_json, json_of_text, view_json
-from tritune.twin.answer import Simulation
-from tritune.twin.calibrate import calibrate_runs
-from tritune.twin.calibration_run import CalibrationRun
-from tritune.twin.figures import typed_profile, with_contention
-from tritune.twin.grid import Candidate, at_most, grid, service_line
-from tritune.twin.knee import Headroom, Knee, headroom, knee
-from tritune.twin.loadable import MOST_ITEMS
-from tritune.twin.pareto import by_setting, front, p99_ns, ranked
-from tritune.twin.parts import queue_parts
-from tritune.twin.predict import Prediction, predict
-from tritune.twin.saved import SavedProfile, SavedRecord
-from tritune.twin.sweep import Drawn, Effort, effort_for
-from tritune.twin.traffic import Traffic, traffic_of
-from tritune.twin.validate import validate
-from tritune.twin.verified import verified
+from tritune.twin.ask.answer import Simulation
+from tritune.twin.ask.grid import Candidate, at_most, grid, service_line
+from tritune.twin.ask.knee import Headroom, Knee, headroom, knee
+from tritune.twin.ask.loadable import MOST_ITEMS
+from tritune.twin.ask.pareto import by_setting, front, p99_ns, ranked
+from tritune.twin.ask.parts import queue_parts
+from tritune.twin.ask.predict import Prediction, predict
+from tritune.twin.ask.sweep import Drawn, Effort, effort_for
+from tritune.twin.ask.traffic import Traffic, traffic_of
+from tritune.twin.ask.validate import validate
+from tritune.twin.ask.verified import verified
+from tritune.twin.fit.calibrate import calibrate_runs
+from tritune.twin.fit.calibration_run import CalibrationRun
+from tritune.twin.fit.figures import typed_profile, with_contention
+from tritune.twin.fit.saved import SavedProfile, SavedRecord
 from tritune.verbs.work import Alone, Work
 
 

@@ -12,17 +12,23 @@ from tritune.errors import ExitCode, TrituneError, UsageError
 from tritune.model.config import ServingConfig
 from tritune.model.requests import Floats
 from tritune.pbtxt.message import apply_json, view_json
-from tritune.twin.chain import SEPARATE
-from tritune.twin.chain_answer import EnsembleSimulation, profile_of
-from tritune.twin.chain_fit import ChainProfile, calibrate_chain
-from tritune.twin.chain_predict import Case, ChainPrediction, chain_headroom, chain_knee, predict_chain
-from tritune.twin.chain_validate import validate_chain
-from tritune.twin.ensemble_run import EnsembleRun
-from tritune.twin.grid import AS_IT_IS, REPLICAS, Candidate, at_most, grid
-from tritune.twin.pareto import by_setting
-from tritune.twin.sweep import effort_for
-from tritune.twin.traffic import Traffic, traffic_of
-from tritune.twin.verified import Verified, verified
+from tritune.twin.ask.grid import AS_IT_IS, REPLICAS, Candidate, at_most, grid
+from tritune.twin.ask.pareto import by_setting
+from tritune.twin.ask.sweep import effort_for
+from tritune.twin.ask.traffic import Traffic, traffic_of
+from tritune.twin.ask.verified import Verified, verified
+from tritune.twin.ensemble.chain import SEPARATE
+from tritune.twin.ensemble.chain_answer import EnsembleSimulation, profile_of
+from tritune.twin.ensemble.chain_fit import ChainProfile, calibrate_chain
+from tritune.twin.ensemble.chain_predict import (
+    Case,
+    ChainPrediction,
+    chain_headroom,
+    chain_knee,
+    predict_chain,
+)
+from tritune.twin.ensemble.chain_validate import validate_chain
+from tritune.twin.ensemble.ensemble_run import EnsembleRun
 from tritune.verbs.simulate import Question, in_words, with_ranks
 from tritune.verbs.work import Alone, Work
 

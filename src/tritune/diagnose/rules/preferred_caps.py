@@ -5,7 +5,7 @@ from __future__ import annotations
 from tritune.diagnose.context import Context
 from tritune.diagnose.moves import plain_batching, short_delay
 from tritune.diagnose.result import Finding, Remedy
-from tritune.twin.service import peak
+from tritune.twin.fit.service import peak
 from tritune.units import format_duration
 
 SLUG = "preferred-caps"

@@ -11,7 +11,7 @@ from tritune.report.content.document import Bullets, Document, Section, Table
 from tritune.report.content.simulation import service_table, simulation_document
 from tritune.report.content.simulation_words import error, rate
 from tritune.report.content.wording import NOTHING, figure, sentence, share
-from tritune.twin.chain_answer import EnsembleSimulation
+from tritune.twin.ensemble.chain_answer import EnsembleSimulation
 from tritune.units import format_duration, format_ms
 
 # Triton's names would take the whole line, and a model's name stands before each.

@@ -25,7 +25,7 @@ from tritune.report.content.queue_parts import queue_bounds_blocks
 from tritune.report.content.wording import LADDER, count, duration, errors, figure, sentence, share
 from tritune.stats.slo import judge
 from tritune.stats.trust import doubt
-from tritune.twin.queue_bounds import QueueBounds
+from tritune.twin.ask.queue_bounds import QueueBounds
 from tritune.units import NS_PER_US, format_duration, format_ms
 
 # As many batch sizes as a line of the first screen holds.

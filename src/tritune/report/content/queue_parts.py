@@ -9,8 +9,8 @@ from tritune.report.content.wording import NOTHING, figure, share
 from tritune.units import NS_PER_US, format_duration, format_ms
 
 if TYPE_CHECKING:  # the bounds of a run are shown without what a replay needs
-    from tritune.twin.parts import Part, QueueParts
-    from tritune.twin.queue_bounds import QueueBounds
+    from tritune.twin.ask.parts import Part, QueueParts
+    from tritune.twin.ask.queue_bounds import QueueBounds
 
 TITLE = "Where the time in the queue goes"
 _NAMES = (

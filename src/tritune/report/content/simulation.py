@@ -34,8 +34,8 @@ from tritune.report.content.simulation_words import (
     trust,
 )
 from tritune.report.content.wording import NOTHING, count, figure, milliseconds, sentence, share
-from tritune.twin.answer import Simulation
-from tritune.twin.predict import SHOWN, Prediction
+from tritune.twin.ask.answer import Simulation
+from tritune.twin.ask.predict import SHOWN, Prediction
 from tritune.units import NEVER_NS, format_duration, format_ms
 
 # What a screen holds; everything is in --full and --json.

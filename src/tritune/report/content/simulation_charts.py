@@ -10,8 +10,8 @@ from tritune.report.content.charts.rates import rates
 from tritune.report.content.document import Chart, Table
 from tritune.report.content.simulation_words import meets, p99, rate, short
 from tritune.report.content.wording import milliseconds
-from tritune.twin.pareto import by_setting, p99_ns
-from tritune.twin.predict import Prediction
+from tritune.twin.ask.pareto import by_setting, p99_ns
+from tritune.twin.ask.predict import Prediction
 
 # As many lines as a person can tell apart.
 MOST_LINES = 5

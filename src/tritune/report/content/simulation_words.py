@@ -9,12 +9,12 @@ from tritune.model.client import ClientPolicy
 from tritune.model.measurement import Estimate
 from tritune.model.slo import Slo
 from tritune.report.content.wording import NOTHING, count, figure, share
-from tritune.twin.answer import Simulation
-from tritune.twin.grid import AS_IT_IS
-from tritune.twin.knee import Headroom, Knee
-from tritune.twin.pareto import by_setting, p99_ns
-from tritune.twin.predict import Prediction
-from tritune.twin.validate import Validity
+from tritune.twin.ask.answer import Simulation
+from tritune.twin.ask.grid import AS_IT_IS
+from tritune.twin.ask.knee import Headroom, Knee
+from tritune.twin.ask.pareto import by_setting, p99_ns
+from tritune.twin.ask.predict import Prediction
+from tritune.twin.ask.validate import Validity
 from tritune.units import NEVER_NS, NS_PER_US, format_duration
 
 # Columns of a table for Triton's fields, in this order.

@@ -18,10 +18,10 @@ import numpy as np
 
 from tritune.model.requests import Bools
 from tritune.model.timeline import NEVER, QUEUE_FULL, TIMED_OUT, ExecutedTimeline, Timeline
-from tritune.twin.setting import Setting
-from tritune.twin.simulate import Outcome, Requests, Simulated, simulate
-from tritune.twin.ties import batcher_first
-from tritune.twin.timing import Draws, Timing
+from tritune.twin.engine.setting import Setting
+from tritune.twin.engine.simulate import Outcome, Requests, Simulated, simulate
+from tritune.twin.engine.ties import batcher_first
+from tritune.twin.engine.timing import Draws, Timing
 from tritune.units import NS_PER_MS, NS_PER_US
 
 Batches = tuple[tuple[int, ...], ...]

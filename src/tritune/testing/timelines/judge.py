@@ -9,8 +9,8 @@ from tritune.model.timeline import NEVER, ExecutedTimeline, Timeline
 from tritune.testing.timelines.compare import Replay, in_order, is_tie, refused, with_lost_wakeups
 from tritune.testing.timelines.nature import Nature, nature_of
 from tritune.testing.timelines.power import RULES, notices
-from tritune.twin.setting import Setting
-from tritune.twin.simulate import Simulated
+from tritune.twin.engine.setting import Setting
+from tritune.twin.engine.simulate import Simulated
 from tritune.units import NS_PER_MS
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from tritune.testing.timelines.compare import Replay
-from tritune.twin.simulate import Outcome
-from tritune.twin.state import (
+from tritune.twin.engine.simulate import Outcome
+from tritune.twin.engine.state import (
     EXECUTING,
     NEXT_PAYLOAD,
     PHASE,
@@ -20,7 +20,7 @@ from tritune.twin.state import (
     Rules,
     State,
 )
-from tritune.twin.variant import Namespace, variant
+from tritune.twin.engine.variant import Namespace, variant
 
 
 class Nature(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from tritune.testing.timelines.families import Family, describe, random_family
 from tritune.testing.timelines.generate import first_ms, free_timeline, grid_timeline
 from tritune.testing.timelines.repository import serving_config
 from tritune.testing.timelines.steer import planned, steered
-from tritune.twin.setting import setting_of
+from tritune.twin.engine.setting import setting_of
 
 STEERED = 2
 FREE = 1

@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from tritune.testing.timelines.compare import Replay
-from tritune.twin.setting import Policy, Setting
-from tritune.twin.state import EXECUTING, PHASE, READY_FIRST, SATURATED, Rules, State
-from tritune.twin.variant import Namespace, variant
+from tritune.twin.engine.setting import Policy, Setting
+from tritune.twin.engine.state import EXECUTING, PHASE, READY_FIRST, SATURATED, Rules, State
+from tritune.twin.engine.variant import Namespace, variant
 from tritune.units import NS_PER_MS
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from tritune.model.timeline import Timeline
 from tritune.testing.timelines.compare import Replay
-from tritune.twin.setting import Setting
-from tritune.twin.simulate import Simulated
+from tritune.twin.engine.setting import Setting
+from tritune.twin.engine.simulate import Simulated
 from tritune.units import NS_PER_MS
 
 # From an execution's start until its instance is free, less what its requests ask for: a 24.10 with the

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tritune.model.slo import Clause
 from tritune.report.content.charts import look
 from tritune.report.content.wording import drawable_ms
-from tritune.twin.predict import Prediction
+from tritune.twin.ask.predict import Prediction
 
 FRONT, OTHER = "on the Pareto front", "not on it"
 

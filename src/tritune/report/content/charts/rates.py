@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tritune.model.slo import Clause
 from tritune.report.content.charts import look
 from tritune.report.content.wording import drawable_ms
-from tritune.twin.predict import Prediction
+from tritune.twin.ask.predict import Prediction
 
 # Okabe and Ito's, then dashes: nothing is told by colour alone.
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")

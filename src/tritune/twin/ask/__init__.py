@@ -1,0 +1,1 @@
+"""Questions and answers: traffic, settings, predictions, and how far to trust them."""

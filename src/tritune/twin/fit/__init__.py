@@ -1,0 +1,1 @@
+"""Calibration: from what was observed to a TwinProfile."""
