@@ -38,8 +38,8 @@ lint: setup ## style, types, import rule
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup ## tests that need no server
-	$(BIN)/pytest -q -m "not live and not demo"
+unit: setup ## tests that need no server, two files at a time
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "not live and not demo"
 
 live: setup ## tests on the real Triton, and whole demos
 	$(BIN)/pytest -q -m "live or demo"
