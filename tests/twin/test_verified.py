@@ -8,19 +8,27 @@ from pathlib import Path
 import pytest
 
 from tritune.model.config import InstanceGroup, ServingConfig
-from tritune.twin.ask.verified import TIMELINES, verified
+from tritune.twin.ask.verified import FIDELITY, TIMELINES, verified
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / TIMELINES.file
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 LIKE = ServingConfig("m", backend="python", instance_group=(InstanceGroup(kind="KIND_CPU"),))
 
 
 def test_the_figures_are_those_of_the_bench() -> None:
-    written = json.loads(RESULTS.read_text())
+    written = json.loads((RESULTS / TIMELINES.file).read_text())
     results = written["results"]
     shares = [one["measured"] for one in results if one["unit"] == "share" and one["target"]]
     assert TIMELINES.server == written["environment"]["triton"]
     assert TIMELINES.timelines == results[0]["measured"], "copy the bench's figures into twin/verified.py"
     assert [TIMELINES.share, TIMELINES.share_without_ties] == pytest.approx(shares[:2], abs=5e-4)
+
+
+def test_so_are_those_of_the_predictions() -> None:
+    written = json.loads((RESULTS / FIDELITY.file).read_text())
+    points, median, ninetieth, _ = (one["measured"] for one in written["results"])
+    assert TIMELINES.server == written["environment"]["triton"]
+    assert FIDELITY.points == points
+    assert [FIDELITY.median, FIDELITY.ninetieth] == pytest.approx([median, ninetieth], abs=5e-4)
 
 
 @pytest.mark.parametrize("version", ["2.51.0", "24.10"])

@@ -29,6 +29,15 @@ class Check(msgspec.Struct, frozen=True):
     share_without_ties: float
 
 
+class Foretold(msgspec.Struct, frozen=True):
+    """Predictions that were measured afterwards; `median`, `ninetieth`: of |ln(predicted / measured)| of p99."""
+
+    file: str
+    points: int
+    median: float
+    ninetieth: float
+
+
 class Verified(msgspec.Struct, frozen=True):
     """`on`: what was checked, in one sentence. `gaps`: what of this model was not; empty: nothing."""
 
@@ -54,6 +63,9 @@ TIMELINES = Check(
     share_without_ties=1.0,
 )
 
+# benchmarks/results/fidelity.json; the same test.
+FIDELITY = Foretold("fidelity.json", points=36, median=0.019, ninetieth=0.047)
+
 
 def verified(config: ServingConfig, version: str) -> Verified:
     """How near this model is to what was checked; `version` as the server says it, empty where unknown."""
@@ -66,7 +78,8 @@ def _told(check: Check) -> str:
     return (
         f"Triton {check.server} ({_year_month(check.release)}), {backends} backend, "
         f"{', '.join(check.kinds)}, {check.device}: {check.timelines} timelines, {check.share:.0%} identical "
-        f"in every batch ({check.share_without_ties:.0%} without ties)"
+        f"in every batch ({check.share_without_ties:.0%} without ties); p99 of {FIDELITY.points} settings unseen "
+        f"before off by {FIDELITY.median:.0%} (median), {FIDELITY.ninetieth:.0%} (90th percentile)"
     ).replace("%", " %")
 
 
