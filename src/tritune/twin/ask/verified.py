@@ -30,7 +30,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Foretold(msgspec.Struct, frozen=True):
-    """Predictions that were measured afterwards; `median`, `ninetieth`: of |ln(predicted / measured)| of p99."""
+    """Predictions measured afterwards; `median`, `ninetieth`: of |ln(predicted / measured)| of p99."""
 
     file: str
     points: int
@@ -78,8 +78,8 @@ def _told(check: Check) -> str:
     return (
         f"Triton {check.server} ({_year_month(check.release)}), {backends} backend, "
         f"{', '.join(check.kinds)}, {check.device}: {check.timelines} timelines, {check.share:.0%} identical "
-        f"in every batch ({check.share_without_ties:.0%} without ties); p99 of {FIDELITY.points} settings unseen "
-        f"before off by {FIDELITY.median:.0%} (median), {FIDELITY.ninetieth:.0%} (90th percentile)"
+        f"in every batch ({check.share_without_ties:.0%} without ties); p99 of {FIDELITY.points} settings "
+        f"unseen before off by {FIDELITY.median:.0%} (median), {FIDELITY.ninetieth:.0%} (90th percentile)"
     ).replace("%", " %")
 
 
