@@ -30,7 +30,7 @@ def test_advice_without_model_control(start_triton: StartTriton, tmp_path: Path)
         "--slo",
         "p99=22ms",
         "--for",
-        "8s",
+        "6s",
         "--config",
         str(config),
         "--runs",

@@ -8,18 +8,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tritune.embedded.server import RunningServer
 from tritune.pbtxt.message import same_json
+from tritune.scenarios import load_scenario, materialise
 from tritune.triton import connect
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
-MODEL = "classifier"
+MODEL = "ranker"
 StartTriton = Callable[..., RunningServer]
 
 
@@ -37,7 +38,7 @@ class Case:
 
     def tune(self, *options: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "tritune", "tune", self.url, "--model", MODEL, "--rate", "150"]
-        command += ["--slo", "p99=1ms", "--for", "4s", "--config", str(self.config), "--every-stage"]
+        command += ["--slo", "p50=1ms", "--for", "2s", "--config", str(self.config), "--every-stage"]
         command += ["--runs", str(self.folder / "runs"), *options]
         return subprocess.Popen(
             command, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -61,9 +62,28 @@ class Case:
         return True
 
 
+def started(start: StartTriton, folder: Path) -> RunningServer:
+    """A quick model with a delay: the first trial cuts it, which is a whole reload."""
+    repository = materialise(load_scenario("healthy"), folder)
+    config = repository / MODEL / "config.pbtxt"
+    text = config.read_text()
+    assert "dynamic_batching { }" in text
+    delay = "dynamic_batching { max_queue_delay_microseconds: 5000 }"
+    config.write_text(text.replace("dynamic_batching { }", delay))
+    return start(repository)
+
+
+@pytest.fixture(scope="module")
+def running(start_for_module: StartTriton, tmp_path_factory: pytest.TempPathFactory) -> RunningServer:
+    """One server for all tests whose end is that the original is served again."""
+    return started(start_for_module, tmp_path_factory.mktemp("killed"))
+
+
 @pytest.fixture
-def case(start_triton: StartTriton, tmp_path: Path) -> Case:
-    return Case(start_triton("instances-fight"), tmp_path)
+def case(running: RunningServer, tmp_path: Path) -> Iterator[Case]:
+    case = Case(running, tmp_path)
+    yield case
+    case.server.close()
 
 
 def in_a_trial(case: Case, *options: str) -> subprocess.Popen[str]:
@@ -98,7 +118,7 @@ def test_restore_does_it_without_a_watchdog(case: Case) -> None:
     tuning = killed_in_a_trial(case, signal.SIGKILL, "--no-watchdog")
     tuning.communicate(timeout=60)
     # A load that was under way goes on in the server although its client is dead.
-    time.sleep(4)
+    time.sleep(2)
     assert not case.is_original()
     refused = case.run(
         "tune", case.url, "--model", MODEL, "--rate", "50", "--slo", "p99=1ms", "--for", "2s",
@@ -128,7 +148,10 @@ def test_an_interrupted_tuning_puts_the_original_back_itself(
     assert list((runs[0] / "trials").glob("*/requests.parquet"))
 
 
-def test_a_server_that_dies_in_a_tuning_is_said_in_a_sentence(case: Case) -> None:
+def test_a_server_that_dies_in_a_tuning_is_said_in_a_sentence(
+    start_triton: StartTriton, tmp_path: Path
+) -> None:
+    case = Case(started(start_triton, tmp_path), tmp_path)
     tuning = in_a_trial(case)
     os.kill(case.pid, signal.SIGKILL)
     _, err = tuning.communicate(timeout=120)

