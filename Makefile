@@ -47,7 +47,7 @@ live: setup ## tests on the real Triton, and whole demos
 bench-twin: setup ## how fast the twin simulates, beside SimPy and Ciw (benchmarks/results/twin-speed.json)
 	$(BIN)/python benchmarks/bench_twin_speed.py
 
-bench-timelines: setup ## does the twin batch as the real Triton does? six minutes (benchmarks/results/timelines.json)
+bench-timelines: setup ## does the twin batch as the real Triton does? seven minutes (benchmarks/results/timelines.json)
 	$(BIN)/python benchmarks/bench_timelines.py
 
 bench-fidelity: setup ## does the twin predict what the real Triton then does? 25 minutes (benchmarks/results/fidelity.json)
