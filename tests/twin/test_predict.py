@@ -7,6 +7,7 @@ from observed_run import observe
 from twin_play import MS, config
 
 from tritune.errors import UsageError
+from tritune.model.client import ClientPolicy
 from tritune.model.config import Setting as Edit
 from tritune.model.slo import parse_slo
 from tritune.twin.ask.grid import grid, service_line
@@ -180,3 +181,17 @@ def test_headroom() -> None:
     assert values == sorted(values)
     assert found.knee is not None
     assert found.knee.rate_per_s > 1100
+
+
+def test_what_clients_got_is_told_apart_from_what_was_executed() -> None:
+    """At half the capacity all are answered in time; with a timeout below one execution nobody is."""
+    asked, rate = config(largest=1, dynamic=False), 100.0
+    patient = Traffic(rate, client=ClientPolicy(timeout_ns=500 * MS, retries=2))
+    found = predict(typed(1, "5ms"), asked, patient, requests=4000, replications=2)
+    assert found.goodput_per_s == pytest.approx(rate, rel=0.05)
+    assert found.attempts_per_request == pytest.approx(1, abs=0.01)
+    hasty = Traffic(rate, client=ClientPolicy(timeout_ns=4 * MS, retries=2))
+    lost = predict(typed(1, "5ms"), asked, hasty, requests=4000, replications=2)
+    assert lost.goodput_per_s == 0
+    assert lost.attempts_per_request == 3
+    assert lost.failed_share == 1

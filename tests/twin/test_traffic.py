@@ -74,10 +74,15 @@ def test_a_closed_loop_keeps_so_many_in_flight() -> None:
     assert max(flying) == 7
 
 
+def test_clients_of_a_closed_loop_may_give_up_and_retry() -> None:
+    client = ClientPolicy(timeout_ns=1_000_000, retries=1)
+    load = requests_of(Traffic(0.0, concurrency=4, client=client), 1, 200)
+    play = simulate(setting_of(config(largest=16)), load, truth())
+    assert np.isinf(play.latency_ns()).all()
+    assert (play.attempts_per_request() == 2).all()
+
+
 def test_what_contradicts_itself_is_refused() -> None:
-    with pytest.raises(UsageError) as caught:
-        requests_of(Traffic(0.0, concurrency=2, client=ClientPolicy(timeout_ns=5)), 1, 10)
-    assert caught.value.slug == "bad-plan"
     with pytest.raises(UsageError) as caught:
         requests_of(Traffic(10.0, "recorded"), 1, 10)
     assert caught.value.slug == "bad-arrivals"

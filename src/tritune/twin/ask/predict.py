@@ -225,8 +225,8 @@ def _outside(
 
 def _goodput(one: Simulated) -> float:
     """Answered in time per second, from when the first counted request was sent until the last was."""
-    begin = int(one.planned_ns[round(WARM_UP_SHARE * len(one.planned_ns))])
-    return one.goodput_per_s(begin, int(one.planned_ns[-1]))
+    planned = np.sort(one.planned_ns[one.attempt == 0])
+    return one.goodput_per_s(int(planned[round(WARM_UP_SHARE * len(planned))]), int(planned[-1]))
 
 
 def _percentiles(latencies: Sequence[Floats]) -> dict[str, Estimate]:

@@ -69,13 +69,8 @@ def requests_of(traffic: Traffic, seed: int, count: int) -> Load:
     Bursts of on-off arrivals come at the same instants whatever the rate.
     """
     if traffic.concurrency is not None:
-        if traffic.client is not None:
-            raise UsageError(
-                "a closed loop sends its next request when the last is answered, and never retries",
-                slug="bad-plan",
-                hint="Give a rate, if the clients' timeouts and retries matter.",
-            )
-        return ClosedLoop(traffic.concurrency, count, items=_items(traffic, seed, count))
+        items = _items(traffic, seed, count)
+        return ClosedLoop(traffic.concurrency, count, items=items, client=traffic.client)
     return Requests(instants(traffic, seed, count), items=_items(traffic, seed, count), client=traffic.client)
 
 
