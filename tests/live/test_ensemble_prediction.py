@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib.resources import files
@@ -13,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import measured, simulated
 
 from tritune.embedded.server import RunningServer
 from tritune.model.config import Change, Setting
 from tritune.pbtxt.message import apply_json, trial_json
 from tritune.store.ensemble import ensemble_run
-from tritune.testing.timelines.undisturbed import undisturb
 from tritune.triton import connect
 from tritune.verbs.load import step_file
 
@@ -26,6 +24,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 StartTriton = Callable[..., RunningServer]
 DELAY = "dynamic_batching.max_queue_delay_microseconds"
+LOAD: dict[str, Any] = {"model": "pipeline", "rate": 130, "length": "6s"}
 MODELS = Path(__file__).parents[1] / "data" / "ensemble"
 # A machine that other programs keep busy stalls the server now and then; the replay then refuses the run.
 TRIES = 4
@@ -42,46 +41,18 @@ def repository(folder: Path) -> Path:
     return place
 
 
-def tritune(*argv: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tritune", *map(str, argv)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-
-
-def measured(server: RunningServer, runs: Path, seed: int) -> Path:
-    load = tritune(
-        *("load", server.url, "--model", "pipeline", "--rate", 130, "--for", "6s"),
-        *("--seed", seed, "--runs", runs, "--json"),
-    )
-    undisturb(load.pid)
-    _, said = load.communicate(timeout=60)
-    assert load.returncode in (0, 4), said
-    return Path(said.rpartition("Wrote ")[2].splitlines()[0])
-
-
-def simulated(run: Path) -> tuple[int, dict[str, Any], str]:
-    verb = tritune(
-        *("simulate", run, "--set", f"detector/{DELAY}=1000", "--json"),
-        *("--requests", 10_000, "--replications", 4),
-    )
-    out, said = verb.communicate(timeout=90)
-    return verb.returncode, json.loads(out) if out else {}, said
-
-
 def latency_ms(values: dict[str, Any], name: str) -> float:
     return float(values["latency"][name]["value"]) / 1e6
 
 
 def test_another_delay_of_the_first_step(start_triton: StartTriton, tmp_path: Path) -> None:
     running = start_triton(repository(tmp_path))
-    undisturb(running.pid)
     code, answer, said = 4, {}, ""
     for attempt in range(TRIES):
-        code, answer, said = simulated(measured(running, tmp_path / "before", seed=1 + attempt))
+        code, answer, said = simulated(
+            measured(running, tmp_path / "before", 1 + attempt, **LOAD),
+            *("--set", f"detector/{DELAY}=1000", "--requests", 10_000, "--replications", 4),
+        )
         sys.stdout.write(said.strip().splitlines()[-1] + "\n")
         if code == 0:
             break
@@ -92,7 +63,7 @@ def test_another_delay_of_the_first_step(start_triton: StartTriton, tmp_path: Pa
     trial = apply_json(Change((Setting(DELAY, 1000),)), server.effective_config("detector"))
     server.load("detector", trial_json(trial, ["1"]), deadline_s=30)
     server.wait_ready("pipeline", "1", deadline_s=30)
-    run = measured(running, tmp_path / "after", seed=11)
+    run = measured(running, tmp_path / "after", 11, **LOAD)
     found = json.loads((run / "manifest.json").read_text())["measurement"]
     told = [(name, latency_ms(predicted, name), latency_ms(found, name)) for name in ("mean", "p50", "p99")]
     sys.stdout.write("".join(f"{name} predicted {p:.1f}, measured {m:.1f} ms\n" for name, p, m in told))

@@ -3,57 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command import measured, simulated
 
 from tritune.embedded.server import RunningServer
 from tritune.model.config import Change, Setting
 from tritune.pbtxt.message import apply_json, trial_json
-from tritune.testing.timelines.undisturbed import undisturb
 from tritune.triton import connect
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
 StartTriton = Callable[..., RunningServer]
 DELAY = "dynamic_batching.max_queue_delay_microseconds"
-MODEL = "reranker"
+LOAD: dict[str, Any] = {"model": "reranker", "rate": 100, "length": "10s"}
 # A machine that other programs keep busy stalls the server now and then; the replay then refuses the run.
 TRIES = 4
-
-
-def tritune(*argv: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tritune", *map(str, argv)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-
-
-def measured(server: RunningServer, runs: Path, seed: int) -> Path:
-    """One run of 10 s at 100 requests/s; neither server nor sender is interrupted where that is allowed."""
-    undisturb(server.pid)
-    load = tritune(
-        *("load", server.url, "--model", MODEL, "--rate", 100, "--for", "10s"),
-        *("--seed", seed, "--runs", runs, "--json"),
-    )
-    undisturb(load.pid)
-    _, said = load.communicate(timeout=60)
-    assert load.returncode in (0, 4), said
-    return Path(said.rpartition("Wrote ")[2].splitlines()[0])
-
-
-def simulated(run: Path, *argv: object) -> tuple[int, dict[str, Any], str]:
-    verb = tritune("simulate", run, "--json", *argv)
-    out, said = verb.communicate(timeout=120)
-    return verb.returncode, json.loads(out) if out else {}, said
 
 
 def p99_ms(run: Path) -> float:
@@ -65,7 +34,7 @@ def test_a_shorter_delay_is_predicted_before_it_is_tried(start_triton: StartTrit
     running = start_triton("delay-too-long")
     code, answer, said = 4, {}, ""
     for attempt in range(TRIES):
-        run = measured(running, tmp_path / "before", seed=1 + attempt)
+        run = measured(running, tmp_path / "before", 1 + attempt, **LOAD)
         code, answer, said = simulated(run, "--set", f"{DELAY}=500")
         sys.stdout.write(f"as it is: p99 {p99_ms(run):.1f} ms; {said.strip().splitlines()[-1]}\n")
         if code == 0:
@@ -74,10 +43,10 @@ def test_a_shorter_delay_is_predicted_before_it_is_tried(start_triton: StartTrit
     predicted = answer["predictions"][0]["latency"]["p99"]["value"] / 1e6
 
     server = connect(running.url, grpc=running.grpc)
-    trial = apply_json(Change((Setting(DELAY, 500),)), server.effective_config(MODEL))
-    server.load(MODEL, trial_json(trial, ["1"]), deadline_s=30)
-    server.wait_ready(MODEL, "1", deadline_s=30)
+    trial = apply_json(Change((Setting(DELAY, 500),)), server.effective_config("reranker"))
+    server.load("reranker", trial_json(trial, ["1"]), deadline_s=30)
+    server.wait_ready("reranker", "1", deadline_s=30)
     # The lower of two, whatever was predicted: stalls of the machine only ever add to a p99.
-    found = [p99_ms(measured(running, tmp_path / "after", seed=seed)) for seed in (11, 12)]
+    found = [p99_ms(measured(running, tmp_path / "after", seed, **LOAD)) for seed in (11, 12)]
     sys.stdout.write(f"delay 500 us: p99 predicted {predicted:.1f} ms, measured {found} ms\n")
     assert min(found) == pytest.approx(predicted, rel=0.25)

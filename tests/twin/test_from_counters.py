@@ -17,10 +17,10 @@ from tritune.model.measurement import Estimate
 from tritune.model.server import BatchStat, ServerWindow, Tally
 from tritune.model.workload import Bursts
 from tritune.stats.quantiles import quantile
+from tritune.twin.ask.from_counters import from_counters, variants, widened
 from tritune.twin.ask.predict import Prediction, predict
 from tritune.twin.engine.setting import setting_of
 from tritune.twin.engine.simulate import Requests, simulate
-from tritune.twin.fit.from_counters import from_counters, variants, widened
 
 SERVED = config(5, largest=16)
 BURSTS = Bursts(6, 300 * MS, 0.2)

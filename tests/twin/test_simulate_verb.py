@@ -139,7 +139,7 @@ def test_a_recorded_load_is_kept_in_the_profile() -> None:
         arrival=msgspec.structs.replace(fit.profile.arrival, process=None),  # type: ignore[type-var]
     )
     from tritune.arrivals.recorded import recorded
-    from tritune.twin.fit.saved import SavedRecord
+    from tritune.twin.ask.saved import SavedRecord
 
     record = recorded(bursty, np.ones(len(bursty), np.int64))
     kept = SavedRecord(record.gaps_ns.tolist(), record.items.tolist(), record.block)

@@ -12,7 +12,8 @@ from twin_play import MS, config
 
 from tritune.twin.ask.predict import predict
 from tritune.twin.ask.traffic import Traffic
-from tritune.twin.ask.validate import distance, validate
+from tritune.twin.ask.validate import validate
+from tritune.twin.fit.agreement import distance
 
 
 def judged(run: Observed, profile: object | None = None):

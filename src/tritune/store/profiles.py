@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tritune.errors import TrituneError, UsageError
-from tritune.twin.fit.saved import SCHEMA_VERSION, SavedProfile
+from tritune.twin.ask.saved import SCHEMA_VERSION, SavedProfile
 
 
 def write_profile(path: Path, saved: SavedProfile, *, force: bool = False) -> None:

@@ -10,11 +10,11 @@ from tritune.errors import ExitCode, TrituneError, UsageError
 from tritune.model.server import ModelKey, ServerWindow, Snapshot, window
 from tritune.pbtxt.message import apply_json, view_json
 from tritune.twin.ask.answer import Simulation
+from tritune.twin.ask.from_counters import CounterProfile, from_counters, variants, widened
 from tritune.twin.ask.grid import grid
 from tritune.twin.ask.predict import Prediction, predict
+from tritune.twin.ask.saved import SavedProfile
 from tritune.twin.fit.burst import MIN_WINDOWS
-from tritune.twin.fit.from_counters import CounterProfile, from_counters, variants, widened
-from tritune.twin.fit.saved import SavedProfile
 from tritune.units import NS_PER_S, format_duration
 from tritune.verbs.ports import Clock, Progress, Server
 from tritune.verbs.simulate import Basis, Question, answer

@@ -19,6 +19,7 @@ from tritune.twin.ask.loadable import MOST_ITEMS
 from tritune.twin.ask.pareto import by_setting, front, p99_ns, ranked
 from tritune.twin.ask.parts import queue_parts
 from tritune.twin.ask.predict import Prediction, predict
+from tritune.twin.ask.saved import SavedProfile, SavedRecord
 from tritune.twin.ask.sweep import Drawn, Effort, effort_for
 from tritune.twin.ask.traffic import Traffic, traffic_of
 from tritune.twin.ask.validate import validate
@@ -26,7 +27,6 @@ from tritune.twin.ask.verified import verified
 from tritune.twin.fit.calibrate import calibrate_runs
 from tritune.twin.fit.calibration_run import CalibrationRun
 from tritune.twin.fit.figures import typed_profile, with_contention
-from tritune.twin.fit.saved import SavedProfile, SavedRecord
 from tritune.verbs.work import Alone, Work
 
 

@@ -12,10 +12,10 @@ from tritune.model.profile import Figure, TwinProfile
 from tritune.model.requests import RequestLog
 from tritune.model.server import ServerWindow
 from tritune.twin.ask.queue_bounds import QueueBounds, queue_bounds
-from tritune.twin.ask.replay import executed_sizes, replay
-from tritune.twin.ask.validate import MAX_BATCH_DISTANCE, MAX_QUEUE_ERROR, chance, distance, observed_sizes
 from tritune.twin.engine.setting import setting_of
 from tritune.twin.engine.simulate import Simulated
+from tritune.twin.fit.agreement import MAX_QUEUE_ERROR, chance, distance, distance_allowed, observed_sizes
+from tritune.twin.fit.replay import executed_sizes, replay
 from tritune.units import NS_PER_US, format_duration
 
 # What a run does not show: traces of Triton 2.51.0 with the python backend on two cores. 0.13 to
@@ -90,7 +90,7 @@ def queue_parts(
     replayed = float(np.mean([play.queue_ns().mean() for play in plays]))
     off = replayed / bounds.queue_ns - 1 if bounds.queue_ns else 0.0
     apart = distance(observed_sizes(window), sizes)
-    allowed = MAX_BATCH_DISTANCE + chance([executed_sizes([play]) for play in plays], sizes)
+    allowed = distance_allowed(chance([executed_sizes([play]) for play in plays], sizes))
     idle = _idle(shares)
     waking, losing = (
         max((abs(_idle(_shares(replay(config, other, log))) - idle) for other in others), default=0.0)

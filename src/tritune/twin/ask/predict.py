@@ -22,7 +22,6 @@ from tritune.model.slo import Clause, Slo
 from tritune.stats.quantiles import quantile
 from tritune.stats.student import t_quantile
 from tritune.twin.ask.loadable import unloadable
-from tritune.twin.ask.replay import executed_sizes
 from tritune.twin.ask.sweep import REPLICATIONS, REQUESTS, Drawn
 from tritune.twin.ask.traffic import Traffic
 from tritune.twin.ask.validate import outside, unknown_sizes
@@ -30,6 +29,7 @@ from tritune.twin.engine.setting import Setting, setting_of
 from tritune.twin.engine.simulate import Simulated, simulate
 from tritune.twin.engine.timing import Timing
 from tritune.twin.fit.figures import timing_of
+from tritune.twin.fit.replay import executed_sizes
 from tritune.units import NEVER_NS
 
 # The first requests of a replication meet an empty queue; they are played and not counted.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import msgspec
 import numpy as np
 
@@ -12,17 +10,14 @@ from tritune.model.profile import TwinProfile
 from tritune.model.requests import RequestLog
 from tritune.model.server import ServerWindow
 from tritune.stats.quantiles import quantile
-from tritune.twin.ask.replay import by_sending, executed_sizes, replay, replay_loop, sent_ns
 from tritune.twin.engine.simulate import Simulated
+from tritune.twin.fit.agreement import chance, distance, distance_allowed, observed_sizes, queue_off, relative
+from tritune.twin.fit.replay import by_sending, executed_sizes, replay, replay_loop, sent_ns
 from tritune.twin.fit.service_fit import ran_sizes, reach
 from tritune.units import format_duration
 
-# Refusal thresholds (interfaces, Twin).
-MAX_QUEUE_ERROR = 0.15
-MAX_BATCH_DISTANCE = 0.05
+# Refusal threshold, as those of fit/agreement.py (interfaces, Twin).
 MAX_P99_ERROR = 0.20
-# A queue this small a part of the request cannot move a prediction, however wrong it is in itself.
-NEGLIGIBLE = 0.02
 MAX_RATE_FACTOR = 1.6
 # Batches of an unknown size may hold so small a share of the items: no percentile shown notices them.
 RARE = 0.001
@@ -77,36 +72,15 @@ def validate(
     found = Validity(
         queue_observed_ns=observed_queue,
         queue_replayed_ns=replayed_queue,
-        queue_error=_relative(replayed_queue, observed_queue),
+        queue_error=relative(replayed_queue, observed_queue),
         batch_distance=distance(observed_sizes(window), sizes),
         batch_noise=chance([executed_sizes([play]) for play in plays], sizes),
         p99_observed_ns=observed_p99,
         p99_replayed_ns=replayed_p99,
-        p99_error=_relative(replayed_p99, observed_p99),
+        p99_error=relative(replayed_p99, observed_p99),
         requests=len(last),
     )
     return msgspec.structs.replace(found, refusal=_refusal(found, window.counters.success.mean_ns))
-
-
-def distance(one: Mapping[int, int], other: Mapping[int, int]) -> float:
-    """Total variation between two counts of executions by batch size; 1 where one of them is empty."""
-    a, b = sum(one.values()), sum(other.values())
-    if not a or not b:
-        return 1.0
-    return sum(abs(one.get(s, 0) / a - other.get(s, 0) / b) for s in one.keys() | other.keys()) / 2
-
-
-def chance(each: Sequence[Mapping[int, int]], together: Mapping[int, int]) -> float:
-    """How far one run is from the mean of many by chance: the median distance of each replay to all.
-
-    What was observed is one run, too: MAX_BATCH_DISTANCE is what it may be off beyond that.
-    """
-    return float(np.median([distance(one, together) for one in each]))
-
-
-def observed_sizes(window: ServerWindow) -> dict[int, int]:
-    """Executions by batch size; empty where the source has no batch statistics."""
-    return {size: stat.count for size, stat in (window.counters.batch_stats or {}).items() if stat.count}
 
 
 def outside(
@@ -156,14 +130,13 @@ def unknown_sizes(profile: TwinProfile, plays: list[Simulated]) -> str:
 
 
 def _refusal(found: Validity, request_ns: float) -> str:
-    queue_gap = abs(found.queue_replayed_ns - found.queue_observed_ns)
-    if abs(found.queue_error) > MAX_QUEUE_ERROR and queue_gap > NEGLIGIBLE * request_ns:
+    if queue_off(found.queue_observed_ns, found.queue_replayed_ns, request_ns):
         return (
             f"replaying the run gives a mean queue time of {format_duration(found.queue_replayed_ns)} where "
             f"{format_duration(found.queue_observed_ns)} was measured; measure the settings themselves with "
             f"tritune load, or calibrate again on a quiet machine"
         )
-    allowed = MAX_BATCH_DISTANCE + found.batch_noise
+    allowed = distance_allowed(found.batch_noise)
     if found.batch_distance > allowed:
         return (
             f"replaying the run gives other batch sizes (distance {found.batch_distance:.3f}, at most "
@@ -181,12 +154,6 @@ def p99_refusal(found: Validity) -> str:
         f"replaying the run gives a p99 of {format_duration(replayed)} where "
         f"{format_duration(measured)} was measured; measure for longer, on a quiet machine"
     )
-
-
-def _relative(value: float, reference: float) -> float:
-    if value == reference:
-        return 0.0
-    return (value - reference) / reference if reference else float("inf")
 
 
 def _list(numbers: tuple[int, ...]) -> str:

@@ -11,15 +11,15 @@ from tritune.errors import ExitCode, TrituneError
 from tritune.model.config import ServingConfig
 from tritune.model.profile import ArrivalFit, Figure, ObservedRanges, TwinProfile
 from tritune.model.requests import Kind
-from tritune.twin.ask.replay import REPLAYS, by_sending, sent_ns
-from tritune.twin.ask.validate import distance, observed_sizes
 from tritune.twin.engine.setting import setting_of
 from tritune.twin.engine.simulate import Requests
 from tritune.twin.ensemble.chain import ChainPlay, HandOver, Served, simulate_chain
 from tritune.twin.ensemble.ensemble_run import EnsembleRun
 from tritune.twin.ensemble.wiring import Wiring, wiring
+from tritune.twin.fit.agreement import distance, observed_sizes
 from tritune.twin.fit.calibrate import calibrate_runs, rate_of, timing_of
 from tritune.twin.fit.calibration_run import CalibrationRun
+from tritune.twin.fit.replay import REPLAYS, by_sending, sent_ns
 
 # From a request's arrival at an idle model to its execution: the batcher and the instance wake up. Median of
 # 373 such requests, traced; python backend, Triton 2.51.0 on two shared cores.

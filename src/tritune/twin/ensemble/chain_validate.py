@@ -6,21 +6,13 @@ import msgspec
 import numpy as np
 
 from tritune.stats.quantiles import quantile
-from tritune.twin.ask.replay import by_sending, sent_ns
-from tritune.twin.ask.validate import (
-    MAX_BATCH_DISTANCE,
-    MAX_QUEUE_ERROR,
-    NEGLIGIBLE,
-    Validity,
-    chance,
-    distance,
-    observed_sizes,
-    p99_refusal,
-)
+from tritune.twin.ask.validate import Validity, p99_refusal
 from tritune.twin.ensemble.chain import ChainPlay
 from tritune.twin.ensemble.chain_fit import ChainProfile, executed, replay_chain
 from tritune.twin.ensemble.ensemble_run import EnsembleRun
 from tritune.twin.ensemble.wiring import wiring
+from tritune.twin.fit.agreement import chance, distance, distance_allowed, observed_sizes, queue_off, relative
+from tritune.twin.fit.replay import by_sending, sent_ns
 from tritune.units import format_duration
 
 
@@ -66,16 +58,16 @@ def validate_chain(run: EnsembleRun, profile: ChainProfile) -> ChainValidity:
     whole = Validity(
         queue_observed_ns=observed,
         queue_replayed_ns=played,
-        queue_error=_relative(played, observed),
+        queue_error=relative(played, observed),
         batch_distance=worst.batch_distance,
         batch_noise=worst.batch_noise,
         p99_observed_ns=observed_p99,
         p99_replayed_ns=replayed_p99,
-        p99_error=_relative(replayed_p99, observed_p99),
+        p99_error=relative(replayed_p99, observed_p99),
         requests=len(last),
     )
     mean = float(np.mean([one[np.isfinite(one)].mean() for one in replayed]))
-    error = _relative(mean, float(measured[np.isfinite(measured)].mean()))
+    error = relative(mean, float(measured[np.isfinite(measured)].mean()))
     refusal = _refusal(whole, models, run.whole.window.counters.success.mean_ns)
     return ChainValidity(msgspec.structs.replace(whole, refusal=refusal), error, models)
 
@@ -89,7 +81,7 @@ def _model(run: EnsembleRun, plays: list[ChainPlay], model: str) -> ModelValidit
         model=model,
         queue_observed_ns=observed_queue,
         queue_replayed_ns=replayed_queue,
-        queue_error=_relative(replayed_queue, observed_queue),
+        queue_error=relative(replayed_queue, observed_queue),
         batch_observed=_mean(sizes),
         batch_replayed=_mean(replayed),
         batch_distance=distance(sizes, replayed),
@@ -99,8 +91,7 @@ def _model(run: EnsembleRun, plays: list[ChainPlay], model: str) -> ModelValidit
 
 def _refusal(whole: Validity, models: tuple[ModelValidity, ...], request_ns: float) -> str:
     for one in models:
-        gap = abs(one.queue_replayed_ns - one.queue_observed_ns)
-        if abs(one.queue_error) > MAX_QUEUE_ERROR and gap > NEGLIGIBLE * request_ns:
+        if queue_off(one.queue_observed_ns, one.queue_replayed_ns, request_ns):
             return (
                 f"replaying the run gives a mean queue time at {one.model} of "
                 f"{format_duration(one.queue_replayed_ns)} where {format_duration(one.queue_observed_ns)} "
@@ -108,7 +99,7 @@ def _refusal(whole: Validity, models: tuple[ModelValidity, ...], request_ns: flo
                 f"quiet machine"
             )
     for one in models:
-        allowed = MAX_BATCH_DISTANCE + one.batch_noise
+        allowed = distance_allowed(one.batch_noise)
         if one.batch_distance > allowed:
             return (
                 f"replaying the run gives other batch sizes at {one.model} (distance "
@@ -116,12 +107,6 @@ def _refusal(whole: Validity, models: tuple[ModelValidity, ...], request_ns: flo
                 f"batches are counted more exactly"
             )
     return p99_refusal(whole)
-
-
-def _relative(value: float, reference: float) -> float:
-    if value == reference:
-        return 0.0
-    return (value - reference) / reference if reference else float("inf")
 
 
 def _mean(sizes: dict[int, int]) -> float:

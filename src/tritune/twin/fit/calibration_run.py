@@ -9,10 +9,10 @@ from tritune.model.config import ServingConfig
 from tritune.model.measurement import Sender
 from tritune.model.requests import RequestLog
 from tritune.model.server import BatchStat, ServerWindow
-from tritune.twin.ask.replay import by_sending, sent_ns
 from tritune.twin.engine.setting import setting_of
 from tritune.twin.engine.simulate import Requests, Simulated, simulate
 from tritune.twin.engine.timing import Timing
+from tritune.twin.fit.replay import by_sending, sent_ns
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from tritune.model.profile import ArrivalFit, Figure, ObservedRanges, ServiceSou
 from tritune.model.requests import Floats
 from tritune.model.server import ServerWindow
 from tritune.stats.student import t_quantile
-from tritune.twin.ask.validate import MAX_QUEUE_ERROR, NEGLIGIBLE
 from tritune.twin.engine.setting import Setting, setting_of
 from tritune.twin.engine.simulate import Requests, simulate
 from tritune.twin.engine.timing import Timing
+from tritune.twin.fit.agreement import queue_off
 from tritune.twin.fit.calibrate import PRIOR_CV
 from tritune.twin.fit.metric_levels import (
     compute_ns,
@@ -234,8 +234,7 @@ def _refuse_unsure(base: float, slope: float, sure: Floats, farthest: int) -> No
 
 def _refuse_unexplained(levels: Sequence[Level], requests_ns: Sequence[float]) -> None:
     for level, request_ns in zip(levels, requests_ns, strict=True):
-        gap = abs(level.queue_played_ns - level.queue_ns)
-        if gap > MAX_QUEUE_ERROR * level.queue_ns and gap > NEGLIGIBLE * request_ns:
+        if queue_off(level.queue_ns, level.queue_played_ns, request_ns):
             raise missing(
                 f"at {level.rate_per_s:.4g} requests/s Poisson arrivals would wait "
                 f"{format_duration(level.queue_played_ns)} on average, and {format_duration(level.queue_ns)} "

@@ -15,12 +15,12 @@ from scipy.special import chdtri
 
 from tritune.model.profile import Figure, TwinProfile
 from tritune.model.requests import Floats, Int64, Kind
-from tritune.twin.ask.replay import by_sending, sent_ns
 from tritune.twin.engine.rules import TICK_NS
 from tritune.twin.engine.setting import setting_of
 from tritune.twin.engine.timing import Timing
 from tritune.twin.fit.calibration_run import CalibrationRun, played
 from tritune.twin.fit.figures import timing_of
+from tritune.twin.fit.replay import by_sending, sent_ns
 from tritune.twin.fit.stalls import binomial
 
 # Below this load executions seldom follow each other at once, and a pause between them shows in no queue.

@@ -22,27 +22,19 @@ from tritune.model.profile import ArrivalFit, Figure, ObservedRanges, ServiceTim
 from tritune.model.server import ServerWindow
 from tritune.model.workload import Bursts
 from tritune.twin.ask.predict import Prediction
-from tritune.twin.ask.replay import executed_sizes
 from tritune.twin.ask.traffic import Traffic, requests_of
-from tritune.twin.ask.validate import (
-    MAX_BATCH_DISTANCE,
-    MAX_QUEUE_ERROR,
-    NEGLIGIBLE,
-    Validity,
-    chance,
-    distance,
-    observed_sizes,
-)
+from tritune.twin.ask.validate import Validity
 from tritune.twin.engine.setting import setting_of
 from tritune.twin.engine.simulate import simulate
+from tritune.twin.fit.agreement import chance, distance, distance_allowed, observed_sizes, queue_off
 from tritune.twin.fit.burst import MIN_WINDOWS, BurstFit, fit_arrivals
 from tritune.twin.fit.calibrate import MAX_FAILED, PRIOR_CV
 from tritune.twin.fit.figures import timing_of
+from tritune.twin.fit.replay import REPLAYS, executed_sizes
 from tritune.twin.fit.service_fit import fit_service
 from tritune.twin.fit.variation import variation
 from tritune.units import format_duration
 
-PLAYS = 8
 # Requests per simulation of the validation: more than any watch of a minute, so that chance is the watch's.
 REQUESTS = 40_000
 # Counters read without a lock may be a request apart.
@@ -185,7 +177,7 @@ def _validated(config: ServingConfig, found: CounterProfile, total: ServerWindow
     timing = timing_of(found.profile, setting.largest)
     plays = [
         simulate(setting, requests_of(found.traffic, seed, REQUESTS), timing, seed=seed)
-        for seed in range(1, PLAYS + 1)
+        for seed in range(1, REPLAYS + 1)
     ]
     observed = total.counters.queue.ns / total.counters.success.count
     replayed = float(np.mean([play.queue_ns().mean() for play in plays]))
@@ -207,15 +199,15 @@ def _validated(config: ServingConfig, found: CounterProfile, total: ServerWindow
 def _refusal(validity: Validity, found: CounterProfile, total: ServerWindow) -> str:
     if found.arrivals.arrival.process is None:
         return f"{found.arrivals.notes[0]}; measure with tritune load, which knows when it sends"
-    gap = abs(validity.queue_replayed_ns - validity.queue_observed_ns)
-    if abs(validity.queue_error) > MAX_QUEUE_ERROR and gap > NEGLIGIBLE * total.counters.success.mean_ns:
+    request_ns = total.counters.success.mean_ns
+    if queue_off(validity.queue_observed_ns, validity.queue_replayed_ns, request_ns):
         return (
             f"no arrivals that the twin can play explain the mean queue time of "
             f"{format_duration(validity.queue_observed_ns)}: the nearest gives "
             f"{format_duration(validity.queue_replayed_ns)}; watch for longer while the load is steady, or "
             f"measure with tritune load"
         )
-    allowed = MAX_BATCH_DISTANCE + validity.batch_noise
+    allowed = distance_allowed(validity.batch_noise)
     if validity.batch_distance > allowed:
         return (
             f"no arrivals that the twin can play explain the batch sizes (distance "
